@@ -1,0 +1,56 @@
+"""What an adapter is. docs/adapters/write-one.md tells how to write one; `demo.py` is the example.
+
+An adapter translates. It starts nothing, signals nothing, sleeps never, reads only through
+`truth.files`, `truth.jsonl` and `truth.sqlite_ro`, and says nothing about alive or dead except by
+handing over what `bind` and `look.unowned` concluded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple, Protocol
+
+from agentctl.truth.look import Look
+from agentctl.truth.model import Message, Observation
+from agentctl.truth.procfs import Process
+from agentctl.truth.survey import Wanted
+
+__all__ = ["Adapter", "Place", "Wanted"]
+
+
+class Place(NamedTuple):
+    """Where an agent keeps files, for `doctor`."""
+
+    what: str  # "transcripts", "registry", "database"
+    path: str
+    optional: bool = True  # absent is normal: the agent was never run
+
+
+class Adapter(Protocol):
+    """The read side. Every method may be called from another thread than the main one."""
+
+    name: str  # "claude-code"
+    comms: frozenset[str]  # names its processes may have in /proc/PID/stat; more is better than fewer
+    binary: str  # the command a person types
+
+    def owns(self, process: Process) -> bool:
+        """Is this one of mine? Judge by exe and argv: names are shared by strangers."""
+        ...
+
+    def live(self, look: Look) -> Iterable[Observation]:
+        """Sessions run by `look.owned`. A process left out is listed as running, activity unknown;
+        `look.set_aside` keeps a helper process from being listed."""
+        ...
+
+    def history(self, look: Look, wanted: Wanted) -> Iterable[Observation]:
+        """Sessions on disk that `wanted` asks for. Those already found live may come again."""
+        ...
+
+    def messages(self, seen: Observation, look: Look) -> Iterator[Message]:
+        """What was said in it, newest first, read lazily from the end."""
+        ...
+
+    def places(self, look: Look) -> Iterable[Place]:
+        """Where this agent's files are, by our environment and by each live process's own. Stale
+        native files are told with `look.problem("stale", …)`; nothing is ever deleted."""
+        ...

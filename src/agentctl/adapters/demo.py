@@ -1,0 +1,132 @@
+"""The built-in demo agent (`agentctl.demo.agent`), and the example of an adapter.
+
+Binding: `live/PID.json`, valid when its procStart is the process's. Status: the journal's last turn
+record. All that an adapter has to do is here, in the order in which a survey asks for it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from agentctl.adapters.base import Place, Wanted
+from agentctl.adapters.registry import COMMS
+from agentctl.errors import Gone, SourceError
+from agentctl.truth import files, jsonl
+from agentctl.truth.bind import Tie, bind
+from agentctl.truth.look import Environ, Look, home
+from agentctl.truth.model import PROMPT_CAP, Facts, Message, Observation, Tokens, Turn
+from agentctl.truth.observe import ended, facts_or_none, living, transcript
+from agentctl.truth.procfs import Process
+
+MODULE = "agentctl.demo.agent"
+
+
+class Demo:
+    name = "demo"
+    comms = COMMS["demo"]
+    binary = "agentctl"
+
+    def owns(self, process: Process) -> bool:
+        return MODULE in process.argv
+
+    def live(self, look: Look) -> Iterable[Observation]:
+        ties = [tie for process in look.owned if (tie := _tie(process, look)) is not None]
+        for session_id, bound in bind(ties).items():
+            path = f"{_root(look.environ_of(bound.candidates[0]))}/sessions/{session_id}.jsonl"
+            yield living(look, bound, path, facts_or_none(look, path, _read))
+
+    def history(self, look: Look, wanted: Wanted) -> Iterable[Observation]:
+        for root in look.roots(_root):
+            for name in look.names(f"{root}/sessions"):
+                session_id, dot, _ = name.partition(".jsonl")
+                if dot and session_id.startswith(wanted.id_prefix):
+                    path = f"{root}/sessions/{name}"
+                    yield from ended(look, session_id, path, _read, wanted)
+
+    def messages(self, seen: Observation, look: Look) -> Iterator[Message]:
+        for offset, record in transcript(seen, look):
+            if record.get("type") == "say":
+                yield Message(str(offset), record["role"], record["text"], record["at"])
+
+    def places(self, look: Look) -> Iterable[Place]:
+        for root in look.roots(_root):
+            yield Place("journals", f"{root}/sessions")
+            yield Place("live records", f"{root}/live")
+            for name in look.names(f"{root}/live"):
+                pid = name.removesuffix(".json")
+                if pid.isdigit() and int(pid) not in {p.pid for p in look.owned}:
+                    look.problem("stale", "its process is gone", f"{root}/live/{name}")
+
+
+def _root(environ: Environ) -> str | None:
+    base = home(environ)
+    return environ.get("DEMO_AGENT_HOME") or (f"{base}/.demo-agent" if base else None)
+
+
+def _tie(process: Process, look: Look) -> Tie | None:
+    """The session that the process's own record names, if the record is this very process's."""
+    path = f"{_root(look.environ_of(process))}/live/{process.pid}.json"
+    try:
+        record = jsonl.parse(files.whole(path).data)
+    except Gone:  # it has just started: listed as a process without a session
+        return None
+    except SourceError as error:
+        look.unreadable(error)
+        return None
+    if record is None:
+        look.problem("malformed", "not a JSON object", path)
+        return None
+    if record.get("procStart") != str(process.identity.start):
+        look.problem("stale", "written by an earlier process with this pid", path)
+        return None
+    return Tie(str(record["session"]), process, "pid record", path)
+
+
+def _read(path: str, look: Look) -> Facts:
+    """Head for what never changes, tail for what does."""
+    tally = jsonl.Tally()
+    piece = files.tail(path)
+    first = piece if piece.whole else files.first_lines(path, 4096)
+    session = prompt = None
+    for _, record in jsonl.oldest_first(first, tally):
+        if record.get("type") == "session":
+            session = record
+        elif record.get("type") == "say":
+            prompt = str(record.get("text"))[:PROMPT_CAP]
+            break
+    if piece.whole:
+        tally = jsonl.Tally()  # the same lines come again below
+    turn, usage, last = None, None, None
+    for offset, record in jsonl.newest_first(piece, tally):
+        last = record.get("at") if last is None else last
+        if record.get("type") == "turn" and turn is None:
+            turn = _turn(record, offset, path, look)
+        elif record.get("type") == "usage" and usage is None:
+            usage = Tokens(record.get("input"), record.get("output"))
+        if turn is not None and usage is not None:
+            break
+    session = session or {}
+    return Facts(
+        cwd=session.get("cwd"),
+        model=session.get("model"),
+        prompt=prompt,
+        started_at=session.get("at"),
+        last_activity_at=last,
+        tokens=usage,
+        entry_point="interactive" if session.get("interactive") else "headless",
+        agent_version=session.get("version"),
+        turn=turn,
+        garbled=tally.garbled,
+    )
+
+
+def _turn(record: jsonl.Record, offset: int, path: str, look: Look) -> Turn | None:
+    state, at = record.get("state"), record.get("at")
+    if state == "working":
+        return Turn("working", at=at, offset=offset, note="turn working")
+    if state == "waiting":
+        return Turn("waiting", "question", at, offset, note=str(record.get("question")))
+    if state == "over":
+        return Turn("idle", str(record.get("how")), at, offset, note=f"turn over: {record.get('how')}")
+    look.drift("turn state", state, None, f"{path}@{offset}")
+    return None

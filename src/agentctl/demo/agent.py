@@ -1,0 +1,183 @@
+"""A coding agent without a model: does what its prompt says, and keeps native files as agents do.
+
+    python -m agentctl.demo.agent "work 20, ask, work 5, exit 3"
+
+    work N     open a turn and work for N seconds (without N: go on to the next step)
+    ask        wait for a person (answered by SIGUSR1)
+    rest       close the turn and sit idle (woken by SIGUSR1)
+    fail       close the turn with an error and exit 1
+    hang       keep the turn open for ever and write nothing
+    exit N     close the turn and exit N
+
+With --steps the prompt is only kept and the steps come from standard input, each answered with the
+session id; --resume ID goes on with a session.
+
+Native files, below $DEMO_AGENT_HOME or ~/.demo-agent:
+
+    live/PID.json           {"pid", "procStart", "session"}: written by rename, removed at a clean end
+    sessions/ID.jsonl       one record per line: session, turn, say, usage
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import signal
+import sys
+import time
+import uuid
+
+VERSION = "1.0.0"
+MODEL = "demo-1"
+BEAT = 0.5  # seconds between two things it says while working
+
+
+class Journal:
+    """Its native files."""
+
+    def __init__(self, home: str, session: str) -> None:
+        self._path = os.path.join(home, "sessions", f"{session}.jsonl")
+        self._live = os.path.join(home, "live", f"{os.getpid()}.json")
+        for path in (self._path, self._live):
+            os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
+
+    def write(self, type_: str, **fields: object) -> None:
+        line = json.dumps({"type": type_, "at": time.time(), **fields})
+        fd = os.open(self._path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+        try:
+            os.write(fd, line.encode() + b"\n")
+        finally:
+            os.close(fd)
+
+    def announce(self, session: str) -> None:
+        with open("/proc/self/stat", "rb") as stat:
+            start = stat.read().rpartition(b")")[2].split()[19].decode()
+        record = {"pid": os.getpid(), "procStart": start, "session": session}
+        with open(f"{self._live}.new", "w", encoding="utf-8") as file:
+            json.dump(record, file)
+        os.rename(f"{self._live}.new", self._live)
+
+    def withdraw(self) -> None:
+        os.unlink(self._live)
+
+
+class Agent:
+    """Takes one step after the other."""
+
+    def __init__(self, journal: Journal) -> None:
+        self._journal = journal
+        self._turn_open = False
+        self._spoken = 0
+        signal.signal(signal.SIGTERM, lambda *_: self._leave(143))
+        signal.signal(signal.SIGHUP, lambda *_: self._leave(129))
+        signal.signal(signal.SIGINT, lambda *_: self._interrupted())
+        signal.signal(signal.SIGUSR1, lambda *_: None)
+
+    def take(self, step: str) -> None:
+        verb, _, argument = step.partition(" ")
+        number = float(argument or 0)
+        if verb == "work":
+            self._work(number)
+        elif verb == "ask":
+            self._turn_open = False  # whatever comes next says anew that it works
+            self._journal.write("turn", state="waiting", question="shall I go on?")
+        elif verb == "rest":
+            self._close("completed")
+        elif verb == "fail":
+            self._close("failed")
+        elif verb == "hang":
+            self._open()
+        elif verb == "exit":
+            if self._turn_open:
+                self._close("completed" if number == 0 else "failed")
+            self._leave(int(number))
+        else:
+            print(f"demo-agent: no such step: {step}", file=sys.stderr)
+            self._leave(2)
+
+    def pause_after(self, step: str) -> None:
+        """What a step waits for when nobody feeds us steps."""
+        if step == "fail":
+            self._leave(1)
+        if step in ("ask", "rest", "hang"):
+            signal.pause()
+        if step == "ask":
+            self._open()
+
+    def end(self) -> None:
+        if self._turn_open:
+            self._close("completed")
+        self._leave(0)
+
+    def _work(self, seconds: float) -> None:
+        self._open()
+        deadline = time.monotonic() + seconds
+        while (left := deadline - time.monotonic()) > 0:
+            time.sleep(min(BEAT, left))
+            self._spoken += 1
+            self._journal.write("say", role="assistant", text=f"working, line {self._spoken}")
+            self._journal.write("usage", input=100 * self._spoken, output=10 * self._spoken)
+
+    def _open(self) -> None:
+        if not self._turn_open:
+            self._turn_open = True
+            self._journal.write("turn", state="working")
+
+    def _close(self, how: str) -> None:
+        self._turn_open = False
+        self._journal.write("turn", state="over", how=how)
+
+    def _interrupted(self) -> None:
+        if self._turn_open:
+            self._close("interrupted")
+        self._leave(130)
+
+    def _leave(self, code: int) -> None:
+        self._journal.withdraw()
+        sys.exit(code)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="demo-agent", description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("prompt", help='what to do, e.g. "work 20, ask, work 5, exit 3"')
+    parser.add_argument("--steps", action="store_true", help="take steps from standard input")
+    parser.add_argument("--resume", metavar="ID", help="go on with a session")
+    arguments = parser.parse_args()
+    with open("/proc/self/comm", "w", encoding="ascii") as comm:
+        comm.write("demo-agent")  # "python" would say nothing to a person looking at ps
+    home = os.environ.get("DEMO_AGENT_HOME") or os.path.expanduser("~/.demo-agent")
+    session = arguments.resume or str(uuid.uuid4())
+    journal = Journal(home, session)
+    agent = Agent(journal)
+    if arguments.resume is None:
+        journal.write(
+            "session", id=session, cwd=os.getcwd(), model=MODEL, version=VERSION,
+            interactive=arguments.steps,
+        )  # fmt: skip
+    journal.write("say", role="user", text=arguments.prompt)
+    journal.announce(session)
+    if arguments.steps:
+        follow(agent, session)
+    else:
+        print(session, flush=True)
+        perform(agent, arguments.prompt)
+    agent.end()
+
+
+def follow(agent: Agent, session: str) -> None:
+    print(session, flush=True)
+    while line := sys.stdin.readline():
+        agent.take(line.strip())
+        print(session, flush=True)
+
+
+def perform(agent: Agent, prompt: str) -> None:
+    agent.take("work")
+    for step in prompt.split(","):
+        agent.take(step.strip())
+        agent.pause_after(step.strip())
+
+
+if __name__ == "__main__":
+    main()

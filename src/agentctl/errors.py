@@ -1,0 +1,79 @@
+"""Every error this program raises on purpose; each leaf is an answer, not a place.
+
+AgentctlError                 exit 1  it failed
+├── UsageError                     2  the words of the call are off
+├── NotFound                       3  no session by that id
+├── Ambiguous                      3  several sessions by that prefix
+├── Refused                        4  locked, or not ours to touch
+├── Unreachable                    5  cannot be told from here
+├── MissingExtra                  69  an optional package is not installed
+└── SourceError                    1  one source of facts could not be read
+    ├── Gone                          it is not there (any more)
+    ├── Forbidden                     the kernel refuses us
+    ├── Malformed                     it is there and makes no sense
+    └── Unsupported                   this kernel or version cannot tell
+
+OS errors become SourceErrors at one seam per source (`truth/files.py`, `truth/procfs.py`,
+`truth/pidfd.py`, `truth/sqlite_ro.py`); nothing above those seams sees an errno.
+"""
+
+
+class AgentctlError(Exception):
+    """Base of all: one line that says what, one `hint` that says what to do."""
+
+    exit_code = 1
+
+    def __init__(self, message: str, hint: str = "") -> None:
+        super().__init__(message)
+        self.hint = hint
+
+
+class UsageError(AgentctlError):
+    exit_code = 2
+
+
+class NotFound(AgentctlError):
+    exit_code = 3
+
+
+class Ambiguous(AgentctlError):
+    exit_code = 3
+
+
+class Refused(AgentctlError):
+    exit_code = 4
+
+
+class Unreachable(AgentctlError):
+    exit_code = 5
+
+
+class MissingExtra(AgentctlError):
+    exit_code = 69
+
+
+class SourceError(AgentctlError):
+    """One source could not be read; `kind` is the word a Problem shows."""
+
+    kind = "unreadable"
+
+    def __init__(self, source: str, why: str) -> None:
+        super().__init__(f"{source}: {why}")
+        self.source = source
+        self.why = why
+
+
+class Gone(SourceError):
+    kind = "gone"
+
+
+class Forbidden(SourceError):
+    kind = "forbidden"
+
+
+class Malformed(SourceError):
+    kind = "malformed"
+
+
+class Unsupported(SourceError):
+    kind = "unsupported"

@@ -1,0 +1,14 @@
+"""For those who write an adapter: fake agents that are real processes, and the suite every adapter
+passes.
+
+    from agentctl.testing import AdapterContract, Stage
+
+A `Stage` is a private home in which fake agents run; a `Puppet` is one of them, driven by the test;
+`Player` is what a fake agent's program is made of. Needs pytest.
+"""
+
+from agentctl.testing.contract import AdapterContract
+from agentctl.testing.puppet import Puppet
+from agentctl.testing.stage import Stage
+
+__all__ = ["AdapterContract", "Puppet", "Stage"]

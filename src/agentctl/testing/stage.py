@@ -1,0 +1,119 @@
+"""A private home in which fake agents run, and the survey of exactly these processes.
+
+Everything a puppet could read or write is below one temporary directory, and every process carries
+a marker in its environment: a survey on the stage sees nobody else's agents, and nothing else can be
+signalled.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+import sysconfig
+import uuid
+from pathlib import Path
+
+import agentctl
+from agentctl.adapters.registry import registered
+from agentctl.testing.puppet import Puppet
+from agentctl.truth.look import Look
+from agentctl.truth.model import Session
+from agentctl.truth.survey import Survey, Wanted, survey
+
+MARKER = "AGENTCTL_STAGE"
+
+
+class Stage:
+    """Subclass it for an agent: `adapter`, `program()`, `records()`."""
+
+    adapter: str
+    can_ask = True  # whether waiting for a person can be seen from outside, for this agent
+    failure_is_told = True  # whether the agent writes down that a turn failed
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.home = root / "home"
+        self.work = root / "work"
+        for directory in (self.home, self.work):
+            directory.mkdir(parents=True, exist_ok=True)
+        self.marker = uuid.uuid4().hex
+        self.puppets: list[Puppet] = []
+        self.environ = {
+            "HOME": str(self.home),
+            "AGENTCTL_HOME": str(root / "state"),
+            "AGENTCTL_CONFINE": f"{MARKER}={self.marker}",
+            "PATH": "/usr/bin:/bin",
+            "TMPDIR": str(root),
+            MARKER: self.marker,
+        }
+
+    def program(self, prompt: str, resume: str | None) -> list[str]:
+        """The command that starts the fake agent. A `Player` also finds both in its environment."""
+        raise NotImplementedError
+
+    def records(self, puppet: Puppet) -> list[Path]:
+        """The native files that tell what this session is doing."""
+        raise NotImplementedError
+
+    def start(
+        self,
+        cwd: Path | None = None,
+        *,
+        resume: str | None = None,
+        prompt: str = "a prompt",
+        environ: dict[str, str] | None = None,
+    ) -> Puppet:
+        directory = cwd or self.work
+        directory.mkdir(parents=True, exist_ok=True)
+        given = {**self.environ, **self._interpreter(), "PUPPET_PROMPT": prompt, **(environ or {})}
+        if resume is not None:
+            given["PUPPET_RESUME"] = resume
+        puppet = Puppet(self.program(prompt, resume), given, str(directory))
+        self.puppets.append(puppet)
+        return puppet
+
+    def masked(self, *path: str) -> str:
+        """The Python interpreter under another name, so that /proc/PID/exe says what it must."""
+        target = self.root.joinpath("opt", *path)
+        if not target.exists():
+            target.parent.mkdir(parents=True, exist_ok=True)
+            source = os.path.realpath(sys.executable)
+            try:
+                os.link(source, target)
+            except OSError:  # another file system
+                shutil.copy2(source, target)
+        return str(target)
+
+    def survey(self, wanted: Wanted | None = None, *, deadline: float = 20.0) -> Survey:
+        look = Look.take(self.environ)
+        return survey(look, registered([self.adapter]), wanted, deadline=deadline)
+
+    def session(self, session_id: str) -> Session:
+        """The one row of that id, living or ended."""
+        found = [s for s in self.survey(Wanted()).sessions if s.seen.session_id == session_id]
+        assert len(found) == 1, f"{len(found)} rows for {session_id}"
+        return found[0]
+
+    def row_of(self, puppet: Puppet) -> Session | None:
+        """The row owned by this very process, if any."""
+        for session in self.survey().sessions:
+            if session.seen.owner is not None and session.seen.owner.identity == puppet.identity:
+                return session
+        return None
+
+    def close(self) -> None:
+        for puppet in self.puppets:
+            if not puppet.ended:
+                puppet.kill()
+
+    def _interpreter(self) -> dict[str, str]:
+        """What a copied interpreter needs to find its library and this package."""
+        libraries = str(sysconfig.get_config_var("LIBDIR") or "")
+        package = str(Path(agentctl.__file__).parent.parent)
+        return {
+            "PYTHONHOME": sys.base_prefix,
+            "PYTHONPATH": package,
+            "LD_LIBRARY_PATH": libraries,
+            "PYTHONDONTWRITEBYTECODE": "1",
+        }

@@ -1,0 +1,1 @@
+"""What is running and how we know. Reads only; knows no agent by name."""

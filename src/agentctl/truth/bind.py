@@ -1,0 +1,135 @@
+"""Which process runs which session, decided from ties of different strength.
+
+A session has at most one owner; a process may run several sessions. The weakest tie, an inference
+from directory and time, counts only when it is the only candidate on both sides: a second one makes
+the owner ambiguous, never a coin toss.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Literal, NamedTuple
+
+from agentctl.truth.model import Evidence
+from agentctl.truth.procfs import Process
+
+Method = Literal["pid record", "held open", "argument", "launch note", "child's environment", "inferred"]
+# Best first: the order in which an owner is believed.
+METHODS: tuple[Method, ...] = (
+    "pid record", "held open", "argument", "launch note", "child's environment", "inferred",
+)  # fmt: skip
+
+
+class Tie(NamedTuple):
+    """One reason to believe that this process runs that session."""
+
+    session_id: str
+    process: Process
+    method: Method
+    address: str  # where the reason can be checked
+    shared: bool = False  # a server: several sessions of one process are no contradiction
+
+
+class Bound(NamedTuple):
+    """The decision for one session."""
+
+    session_id: str
+    owner: Process | None  # None: ambiguous
+    candidates: tuple[Process, ...]  # all at the deciding strength; the owner stands first
+    method: Method
+    address: str
+
+    def evidence(self, started_at: float | None = None) -> Evidence:
+        """The kernel's word on the owner, or that nobody can tell which one it is."""
+        pids = ", ".join(f"pid {p.pid}" for p in self.candidates)
+        if self.owner is None:
+            note = f"{pids}: each may run it, nothing tells which"
+            return Evidence("ambiguous", self.address, "derived", note=note)
+        note = f"bound by {self.method}: {self.address}"
+        if len(self.candidates) > 1:
+            note += f"; {pids} run it at the same time"
+        return Evidence("alive", self.owner.identity.address, "kernel", at=started_at, note=note)
+
+
+def bind(ties: Iterable[Tie]) -> dict[str, Bound]:
+    """The owner of every session that has a tie to a live process."""
+    strong: dict[str, list[Tie]] = {}
+    weak: list[Tie] = []
+    for tie in ties:
+        if not tie.process.alive:
+            continue
+        if tie.method == "inferred":
+            weak.append(tie)
+        else:
+            strong.setdefault(tie.session_id, []).append(tie)
+    decided = {session: _strongest(session, found) for session, found in strong.items()}
+    taken = {bound.owner.pid for bound in decided.values() if bound.owner is not None}
+    left = [
+        tie
+        for tie in weak
+        if tie.session_id not in decided and (tie.shared or tie.process.pid not in taken)
+    ]
+    decided.update(_inferred(left))
+    return decided
+
+
+def _strongest(session_id: str, ties: Sequence[Tie]) -> Bound:
+    best = min(METHODS.index(tie.method) for tie in ties)
+    chosen = [tie for tie in ties if METHODS.index(tie.method) == best]
+    # A forked child keeps its parent's descriptors until it execs: the ancestor is the owner.
+    pids = {tie.process.pid for tie in chosen}
+    chosen = [tie for tie in chosen if tie.process.parent not in pids] or chosen
+    unique = {tie.process.pid: tie.process for tie in chosen}
+    first = chosen[0]
+    return Bound(session_id, first.process, tuple(unique.values()), first.method, first.address)
+
+
+def _inferred(ties: Sequence[Tie]) -> dict[str, Bound]:
+    sessions: dict[str, dict[int, Tie]] = {}
+    processes: dict[int, set[str]] = {}
+    for tie in ties:
+        sessions.setdefault(tie.session_id, {})[tie.process.pid] = tie
+        if not tie.shared:
+            processes.setdefault(tie.process.pid, set()).add(tie.session_id)
+    decided = {}
+    for session_id, by_pid in sessions.items():
+        found = tuple(tie.process for tie in by_pid.values())
+        tie = next(iter(by_pid.values()))
+        contested = len(found) > 1 or len(processes.get(tie.process.pid, ())) > 1
+        owner = None if contested else tie.process
+        decided[session_id] = Bound(session_id, owner, found, "inferred", tie.address)
+    return decided
+
+
+def nobody(
+    loose: Sequence[Process],
+    seen: int,
+    *,
+    boot_time: float,
+    ticks: int,
+    written_at: float | None,
+    cwd: str | None,
+) -> Evidence:
+    """Evidence on a session that no live process is bound to.
+
+    Whoever wrote its last record lived then. If every live process of this agent is bound to other
+    sessions, or started after that moment, the writer is proven gone. A loose process (alive, bound
+    to nothing) that was there already, in that directory or above it, may be the writer.
+    """
+    suspects = [
+        process
+        for process in loose
+        if written_at is None or boot_time + process.identity.start / ticks <= written_at + 1
+        if cwd is None or process.cwd is None or _within(cwd, process.cwd)
+    ]
+    if suspects:
+        pids = ", ".join(f"pid {p.pid}" for p in suspects)
+        note = f"{pids}: alive, bound to no session, and may run this one"
+        return Evidence("ambiguous", suspects[0].identity.address, "derived", note=note)
+    others = f"{seen} live process{'es' if seen != 1 else ''} of this agent, none can own it"
+    note = others if seen else "no live process of this agent"
+    return Evidence("gone", "/proc", "kernel", note=note)
+
+
+def _within(path: str, directory: str) -> bool:
+    return path == directory or path.startswith(directory.rstrip("/") + "/")

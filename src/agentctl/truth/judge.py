@@ -1,0 +1,117 @@
+"""The one place where a status is decided. Pure: evidence in, verdict out.
+
+The kernel decides whether a session lives; the most authoritative trusted source decides what it is
+doing; and once its owner is gone, what it was doing last, with the exit code, decides how it ended.
+docs/concepts/verdicts.md holds the truth table, generated from this function.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import cast
+
+from agentctl.truth.model import Activity, Evidence, Outcome, Verdict, WaitingFor
+
+# Of two contradicting claims on liveness the safer stands first: nothing makes a live process dead.
+LIVENESS = ("alive", "ambiguous", "hidden", "gone")
+# Of two equally authoritative claims on activity (two processes on one session) the one that needs
+# a person stands first.
+ACTIVITY = ("waiting", "working", "idle")
+RANK = {"kernel": 4, "record": 3, "journal": 2, "derived": 1}
+WAITING_FOR = ("permission", "question", "startup")
+ENDINGS = ("completed", "failed", "interrupted")
+# 128 + signal, which agents exit with after handling INT, TERM, HUP, or report of a child
+_SIGNAL_CODES = {129: "SIGHUP", 130: "SIGINT", 137: "SIGKILL", 143: "SIGTERM"}
+
+
+def judge(evidence: Sequence[Evidence]) -> Verdict:
+    liveness = _strongest(evidence, LIVENESS)
+    activity = _strongest(evidence, ACTIVITY)
+    exited = next((e for e in evidence if e.claim == "exited" and e.trusted), None)
+    if liveness is None:
+        return _unknown(evidence, "no source tells whether a process runs it", ())
+    if liveness.claim in ("ambiguous", "hidden"):
+        return _unknown(evidence, liveness.note or f"its owner is {liveness.claim}", (liveness,))
+    if liveness.claim == "alive":
+        return _living(evidence, liveness, activity)
+    return _ended(evidence, liveness, activity, exited)
+
+
+def _living(evidence: Sequence[Evidence], alive: Evidence, activity: Evidence | None) -> Verdict:
+    if activity is None:
+        reason = "its process is alive; no source tells what it is doing"
+        return _verdict(evidence, (alive,), reason, status="running")
+    used = (alive, activity)
+    if activity.claim == "waiting":
+        what = cast(WaitingFor, activity.detail) if activity.detail in WAITING_FOR else None
+        reason = f"its process is alive and waits for a person{f': {what}' if what else ''}"
+        return _verdict(evidence, used, reason, status="waiting", activity="waiting", waiting=what)
+    if activity.claim == "working":
+        reason = "its process is alive and its turn is open"
+        return _verdict(evidence, used, reason, status="running", activity="working")
+    reason = "its process is alive and its turn is over"
+    return _verdict(evidence, used, reason, status="idle", activity="idle")
+
+
+def _ended(
+    evidence: Sequence[Evidence],
+    gone: Evidence,
+    activity: Evidence | None,
+    exited: Evidence | None,
+) -> Verdict:
+    # A stale live record may say only "idle"; how the turn ended is then in the journal.
+    if activity is not None and activity.claim == "idle" and activity.detail not in ENDINGS:
+        telling = [e for e in evidence if e.claim == "idle" and e.detail in ENDINGS]
+        activity = _strongest(telling, ACTIVITY) or activity
+    code = exited.value if exited is not None else None
+    outcome, reason = _outcome(activity, code)
+    used = tuple(e for e in (gone, activity, exited) if e is not None)
+    return _verdict(evidence, used, reason, status="stopped", outcome=outcome, code=code)
+
+
+def _outcome(activity: Evidence | None, code: int | None) -> tuple[Outcome, str]:
+    """The agent's own end record *and* the code: agents exit 0 after SIGINT and after API errors."""
+    turn = activity.claim if activity is not None else None
+    ending = activity.detail if activity is not None and turn == "idle" else ""
+    if ending == "interrupted":
+        return "interrupted", "its process is gone; its last turn was interrupted"
+    if code is not None and (code < 0 or code in _SIGNAL_CODES):
+        by = _SIGNAL_CODES.get(code, f"signal {-code}")
+        return "killed", f"its process was ended by {by}"
+    if turn in ("working", "waiting"):
+        if code == 0:
+            return "interrupted", "its process exited 0 with its turn still open"
+        if code is not None:
+            return "failed", f"its process exited {code} with its turn still open"
+        return "killed", "its process is gone and its turn was never closed"
+    if ending == "failed":
+        return "failed", "its process is gone; its last turn failed"
+    if code:
+        return "failed", f"its process exited {code}"
+    if ending == "completed":
+        return "completed", "its process is gone; its last turn completed"
+    return "unknown", "its process is gone; no source tells how it ended"
+
+
+def _strongest(evidence: Sequence[Evidence], claims: tuple[str, ...]) -> Evidence | None:
+    trusted = [e for e in evidence if e.trusted and e.claim in claims]
+    return min(trusted, key=lambda e: (-RANK[e.authority], claims.index(e.claim)), default=None)
+
+
+def _unknown(evidence: Sequence[Evidence], reason: str, used: tuple[Evidence, ...]) -> Verdict:
+    return _verdict(evidence, used, reason, status="unknown")
+
+
+def _verdict(
+    evidence: Sequence[Evidence],
+    used: tuple[Evidence, ...],
+    reason: str,
+    *,
+    status: str,
+    activity: Activity = "unknown",
+    waiting: WaitingFor | None = None,
+    outcome: Outcome | None = None,
+    code: int | None = None,
+) -> Verdict:
+    overruled = tuple(e for e in evidence if not any(e is u for u in used))
+    return Verdict(status, activity, waiting, outcome, code, reason, used, overruled)  # type: ignore[arg-type]

@@ -1,0 +1,220 @@
+"""One consistent look at the machine, shared by all adapters: processes, files, clock, settings.
+
+Adapters read through a Look and nothing else, so a test can hand them a world of its own.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Protocol
+
+from agentctl.errors import Forbidden, Gone, SourceError
+from agentctl.truth import clock, files, procfs
+from agentctl.truth.bind import nobody
+from agentctl.truth.model import Evidence, Facts, Problem
+from agentctl.truth.procfs import Process
+
+Environ = Mapping[str, str]
+
+
+class Memory(Protocol):
+    """Remembers what a file said, by (path, inode, size, mtime). Never what a session is."""
+
+    def recall(self, path: str, status: os.stat_result) -> Facts | None: ...
+    def remember(self, path: str, status: os.stat_result, facts: Facts) -> None: ...
+
+
+class Look:
+    """Taken once per question. `scoped()` gives each adapter its own view of it."""
+
+    def __init__(
+        self,
+        table: Mapping[int, Process],
+        environ: Environ,
+        now: float,
+        *,
+        confine: str = "",
+        memory: Memory | None = None,
+    ) -> None:
+        self.table = table
+        self.environ = environ
+        self.now = now
+        self.boot_time = clock.boot_time(now)
+        self.confine = confine  # NAME=VALUE: see only processes with that in their environment
+        self.memory = memory
+        self.adapter = ""
+        self.owned: tuple[Process, ...] = ()  # live processes of the adapter
+        self.loose: tuple[Process, ...] = ()  # of these, those bound to no session
+        self.aside: dict[int, str] = {}  # of these, those that run no session by design, and why
+        self.problems: list[Problem] = []
+        self._children: dict[int, list[Process]] | None = None
+
+    @classmethod
+    def take(cls, environ: Environ | None = None, memory: Memory | None = None) -> Look:
+        given = os.environ if environ is None else environ
+        confine = given.get("AGENTCTL_CONFINE", "")
+        return cls(procfs.read_table(), given, time.time(), confine=confine, memory=memory)
+
+    def scoped(self, adapter: str) -> Look:
+        view = Look(self.table, self.environ, self.now, confine=self.confine, memory=self.memory)
+        view.boot_time, view.adapter = self.boot_time, adapter
+        return view
+
+    # processes
+
+    def candidates(self, comms: frozenset[str]) -> list[Process]:
+        """Live processes whose name could be one of these."""
+        found = [p for p in self.table.values() if p.alive and _named(p.comm, comms)]
+        return [p for p in found if self._inside(p)] if self.confine else found
+
+    def started_at(self, process: Process) -> float:
+        return self.boot_time + process.identity.start / procfs.TICKS
+
+    def children(self, process: Process) -> list[Process]:
+        if self._children is None:
+            self._children = {}
+            for other in self.table.values():
+                self._children.setdefault(other.parent, []).append(other)
+        return self._children.get(process.pid, [])
+
+    def descendants(self, process: Process) -> list[Process]:
+        """Live ones, nearest first. Those reparented to init are not among them."""
+        found, queue = [], [process]
+        while queue:
+            nearest = [p for p in self.children(queue.pop(0)) if p.alive]
+            found.extend(nearest)
+            queue.extend(nearest)
+        return found
+
+    def set_aside(self, process: Process, why: str) -> None:
+        """This process of ours runs no session, by design: no row for it."""
+        self.aside[process.pid] = why
+
+    def unowned(self, written_at: float | None, cwd: str | None = None) -> Evidence:
+        """Evidence on a session of this adapter that no live process is bound to."""
+        return nobody(
+            self.loose,
+            len(self.owned),
+            boot_time=self.boot_time,
+            ticks=procfs.TICKS,
+            written_at=written_at,
+            cwd=cwd,
+        )
+
+    # files
+
+    def names(self, directory: str) -> list[str]:
+        """Entries of a directory; none when it does not exist, a Problem when it cannot be read."""
+        try:
+            return files.names(directory)
+        except Gone:
+            return []
+        except SourceError as error:
+            self.unreadable(error)
+            return []
+
+    def status(self, path: str) -> os.stat_result | None:
+        """Its stat; None when it does not exist, a Problem when that cannot be told."""
+        try:
+            return files.status(path)
+        except Gone:
+            return None
+        except SourceError as error:
+            self.unreadable(error)
+            return None
+
+    def facts(self, path: str, status: os.stat_result, read: Callable[[str, Look], Facts]) -> Facts:
+        """What the file says; remembered as long as the file is the same."""
+        known = self.memory.recall(path, status) if self.memory is not None else None
+        if known is not None:
+            return known
+        before = len(self.problems)
+        facts = read(path, self)
+        if facts.garbled:
+            lines = f"{facts.garbled} record{'s' if facts.garbled != 1 else ''}"
+            self.problem("malformed", f"{lines} not readable", path)
+        if self.memory is not None and len(self.problems) == before:
+            self.memory.remember(path, status, facts)  # what has a problem is read, and told, again
+        return facts
+
+    # settings
+
+    def environ_of(self, process: Process) -> Environ:
+        """The observed process's own environment; where withheld, what its user's would be."""
+        try:
+            return process.environ()
+        except Forbidden as error:
+            self.unreadable(error)
+            home = _home_of(process.uid)
+            return {"HOME": home} if home else {}
+        except Gone:
+            return {}
+
+    def roots(self, place: Callable[[Environ], str | None]) -> list[str]:
+        """Where the agent's files are: by our environment, then by each live process's own."""
+        places = [place(self.environ), *(place(self.environ_of(p)) for p in self.owned)]
+        return list(dict.fromkeys(p for p in places if p))
+
+    # what could not be read
+
+    def problem(self, kind: str, message: str, source: str = "") -> None:
+        found = Problem(self.adapter, kind, message, source)
+        if found not in self.problems:
+            self.problems.append(found)
+
+    def unreadable(self, error: SourceError) -> None:
+        self.problem(error.kind, error.why, error.source)
+
+    def drift(self, what: str, word: object, version: str | None, source: str) -> None:
+        """The agent uses a word we do not know: say so, and let the next authority decide."""
+        who = f"{self.adapter} {version}" if version else self.adapter
+        self.problem("drift", f"{who} says {what} {word!r}, which this agentctl does not know", source)
+
+    def _inside(self, process: Process) -> bool:
+        name, _, value = self.confine.partition("=")
+        try:
+            return process.environ().get(name) == value
+        except SourceError:
+            return False
+
+
+def home(environ: Environ) -> str | None:
+    """HOME, else the passwd entry; None for a uid without either (containers)."""
+    return environ.get("HOME") or _home_of(os.getuid())
+
+
+def xdg(environ: Environ, variable: str, default: str) -> str | None:
+    """An XDG base directory: the variable if absolute, else `default` below the home."""
+    given = environ.get(variable, "")
+    if given.startswith("/"):
+        return given
+    base = home(environ)
+    return f"{base}/{default}" if base else None
+
+
+def twins(processes: Sequence[Process]) -> set[int]:
+    """Pids that are a child caught between fork and exec: for up to 60 ms it shows its parent's
+    name, binary and arguments."""
+    by_pid = {process.pid: process for process in processes}
+    found = set()
+    for process in processes:
+        parent = by_pid.get(process.parent)
+        if parent is not None and parent.exe == process.exe and parent.argv == process.argv:
+            found.add(process.pid)
+    return found
+
+
+def _named(comm: str, comms: frozenset[str]) -> bool:
+    # "#.#.#" stands for a binary named after its version (~/.local/share/claude/versions/2.1.325)
+    return comm in comms or ("#.#.#" in comms and comm[:1].isdigit() and comm.count(".") >= 2)
+
+
+def _home_of(uid: int) -> str | None:
+    import pwd
+
+    try:
+        return pwd.getpwuid(uid).pw_dir
+    except KeyError:
+        return None

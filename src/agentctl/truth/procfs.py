@@ -1,0 +1,276 @@
+"""The process table, read from /proc.
+
+Invariant: whatever is read of a process after the first glance is read through a directory handle
+that was re-verified against its start tick. The kernel ties such a handle to the process, not to the
+number: when the process is gone, reads through it fail, even if the pid already names another one.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+
+from agentctl.errors import Forbidden, Gone, Malformed, SourceError
+from agentctl.truth.model import ProcessIdentity
+
+# Z zombie, X/x dead: they keep a pid and run nothing. kill(pid, 0) calls them alive.
+DEAD_STATES = frozenset("ZXx")
+ENVIRON_CAP = 2 << 20  # the kernel's own limit on argv + environ is about this
+STAT_CAP = 1024
+TICKS = os.sysconf("SC_CLK_TCK")
+
+
+def boot_id() -> str:
+    with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
+        return file.read().strip()
+
+
+class Process:
+    """One process as the kernel describes it; argv, exe and cwd are read when first asked for."""
+
+    __slots__ = (
+        "_argv", "_cwd", "_described", "_environ", "_exe", "_files", "_namespace", "_uid",
+        "comm", "exit_status", "identity", "parent", "replaced", "state", "withheld",
+    )  # fmt: skip
+
+    def __init__(
+        self, identity: ProcessIdentity, parent: int, state: str, comm: str, exit_status: int = 0
+    ) -> None:
+        self.identity = identity
+        self.parent = parent
+        self.state = state
+        self.comm = comm
+        self.exit_status = exit_status  # as wait() would give it; means nothing unless a zombie's
+        self.withheld: tuple[str, ...] = ()  # what the kernel refused to tell us
+        self.replaced = False  # its executable was deleted or replaced since it started
+        self._described = False
+        self._argv: tuple[str, ...] = ()
+        self._exe: str | None = None
+        self._cwd: str | None = None
+        self._uid: int | None = None
+        self._namespace: str | None = None
+        self._environ: dict[str, str] | None = None
+        self._files: tuple[str, ...] | None = None
+
+    def __repr__(self) -> str:
+        return f"<{self.comm} {self.identity.address} {self.state}>"
+
+    @property
+    def pid(self) -> int:
+        return self.identity.pid
+
+    @property
+    def alive(self) -> bool:
+        return self.state not in DEAD_STATES
+
+    @property
+    def argv(self) -> tuple[str, ...]:
+        self._describe()
+        return self._argv
+
+    @property
+    def exe(self) -> str | None:
+        """Path of the running binary; None: the kernel withholds it."""
+        self._describe()
+        return self._exe
+
+    @property
+    def cwd(self) -> str | None:
+        """Working directory; None: the kernel withholds it."""
+        self._describe()
+        return self._cwd
+
+    @property
+    def uid(self) -> int:
+        self._describe()
+        assert self._uid is not None
+        return self._uid
+
+    @property
+    def namespace(self) -> str | None:
+        """`pid:[4026531836]`; None: the kernel withholds it."""
+        if self._namespace is None:
+            with _Handle(self.identity) as handle:
+                self._namespace = handle.link("ns/pid")
+        return self._namespace
+
+    def inner_pid(self) -> int:
+        """Its number in its own pid namespace, which is what it writes into its own files."""
+        with _Handle(self.identity) as handle:
+            for line in handle.read("status", 8192).splitlines():
+                if line.startswith(b"NSpid:"):
+                    return int(line.split()[-1])
+        return self.pid
+
+    def environ(self) -> Mapping[str, str]:
+        """Its environment as it was at exec. Raises Forbidden for another user's process."""
+        if self._environ is None:
+            with _Handle(self.identity) as handle:
+                raw = handle.read("environ", ENVIRON_CAP)
+            pairs = (item.partition(b"=") for item in raw.split(b"\0") if b"=" in item)
+            self._environ = {os.fsdecode(key): os.fsdecode(value) for key, _, value in pairs}
+        return self._environ
+
+    def open_files(self) -> tuple[str, ...]:
+        """Paths and socket names behind its descriptors. Raises Forbidden for another user's."""
+        if self._files is None:
+            with _Handle(self.identity) as handle:
+                self._files = tuple(handle.links("fd"))
+        return self._files
+
+    def _describe(self) -> None:
+        if self._described:
+            return
+        with _Handle(self.identity) as handle:
+            self._uid = handle.uid
+            raw = handle.read("cmdline", ENVIRON_CAP)
+            exe, self._cwd = handle.link("exe"), handle.link("cwd")
+        # Pi overwrites its argv with its name and pads with NULs: drop the padding.
+        self._argv = tuple(os.fsdecode(part) for part in raw.rstrip(b"\0").split(b"\0")) if raw else ()
+        if exe is not None and exe.endswith(" (deleted)"):
+            exe, self.replaced = exe.removesuffix(" (deleted)"), True
+        self._exe = exe
+        self.withheld = tuple(n for n, v in (("exe", exe), ("cwd", self._cwd)) if v is None)
+        self._described = True
+
+
+class _Handle:
+    """An open /proc/PID, proven to be the process that was meant."""
+
+    __slots__ = ("_fd", "identity", "uid")
+
+    def __init__(self, identity: ProcessIdentity) -> None:
+        self.identity = identity
+        self._fd = -1
+        self.uid = -1
+
+    def __enter__(self) -> _Handle:
+        source = self.identity.address
+        try:
+            self._fd = os.open(f"/proc/{self.identity.pid}", os.O_RDONLY | os.O_DIRECTORY)
+            self.uid = os.fstat(self._fd).st_uid
+            start = parse_stat(self.read("stat", STAT_CAP)).start
+        except OSError as error:
+            self.__exit__()
+            raise _translated(error, source) from error
+        except SourceError:
+            self.__exit__()
+            raise
+        if start != self.identity.start:
+            self.__exit__()
+            raise Gone(source, "the pid now names another process")
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._fd >= 0:
+            os.close(self._fd)
+            self._fd = -1
+
+    def read(self, name: str, cap: int) -> bytes:
+        try:
+            fd = os.open(name, os.O_RDONLY, dir_fd=self._fd)
+            try:
+                chunks = [os.read(fd, cap)]
+                # procfs hands out at most a page or so at a time
+                while chunks[-1] and sum(map(len, chunks)) < cap:
+                    chunks.append(os.read(fd, cap))
+                return b"".join(chunks)
+            finally:
+                os.close(fd)
+        except OSError as error:
+            raise _translated(error, f"{self.identity.address}/{name}") from error
+
+    def link(self, name: str) -> str | None:
+        """Target of a link; None when the kernel refuses (another user's) or has none."""
+        try:
+            return os.readlink(name, dir_fd=self._fd)
+        except PermissionError:
+            return None
+        except FileNotFoundError:  # a kernel thread has no exe; a vanishing process neither
+            return None
+        except OSError as error:
+            raise _translated(error, f"{self.identity.address}/{name}") from error
+
+    def links(self, name: str) -> Iterator[str]:
+        try:
+            fd = os.open(name, os.O_RDONLY | os.O_DIRECTORY, dir_fd=self._fd)
+            try:
+                for entry in os.listdir(fd):
+                    try:
+                        yield os.readlink(entry, dir_fd=fd)
+                    except FileNotFoundError:  # closed since it was listed
+                        continue
+            finally:
+                os.close(fd)
+        except OSError as error:
+            raise _translated(error, f"{self.identity.address}/{name}") from error
+
+
+class Stat:
+    """The few fields of /proc/PID/stat that matter."""
+
+    __slots__ = ("comm", "exit_status", "parent", "start", "state")
+
+    def __init__(self, comm: str, state: str, parent: int, start: int, exit_status: int) -> None:
+        self.comm = comm
+        self.state = state
+        self.parent = parent
+        self.start = start
+        self.exit_status = exit_status
+
+
+def parse_stat(raw: bytes) -> Stat:
+    # comm may hold blanks and parentheses: it ends at the *last* closing one.
+    head, _, tail = raw.rpartition(b")")
+    fields = tail.split()
+    if len(fields) < 20:
+        raise Malformed("/proc/PID/stat", "too few fields")
+    comm = head.partition(b"(")[2].decode("utf-8", "replace")
+    exit_status = int(fields[49]) if len(fields) > 49 else 0
+    return Stat(comm, fields[0].decode("ascii"), int(fields[1]), int(fields[19]), exit_status)
+
+
+def read_process(pid: int, boot: str) -> Process:
+    """One process by number, right now. Raises Gone."""
+    try:
+        fd = os.open(f"/proc/{pid}/stat", os.O_RDONLY)
+        try:
+            stat = parse_stat(os.read(fd, STAT_CAP))
+        finally:
+            os.close(fd)
+    except OSError as error:
+        raise _translated(error, f"proc:{pid}") from error
+    identity = ProcessIdentity(boot, pid, stat.start)
+    return Process(identity, stat.parent, stat.state, stat.comm, stat.exit_status)
+
+
+def read_table() -> dict[int, Process]:
+    """Every process visible from here. One that vanishes meanwhile is simply not in it."""
+    boot, table = boot_id(), {}
+    for name in os.listdir("/proc"):
+        if name.isdigit():
+            try:
+                process = read_process(int(name), boot)
+            except Gone:
+                continue
+            table[process.pid] = process
+    return table
+
+
+def current(identity: ProcessIdentity) -> Process | None:
+    """The process with this identity if it still has a pid (it may be a zombie), else None."""
+    if identity.boot != boot_id():
+        return None
+    try:
+        process = read_process(identity.pid, identity.boot)
+    except Gone:
+        return None
+    return process if process.identity == identity else None
+
+
+def _translated(error: OSError, source: str) -> SourceError:
+    if isinstance(error, FileNotFoundError | ProcessLookupError | NotADirectoryError):
+        return Gone(source, "no such process")
+    if isinstance(error, PermissionError):
+        return Forbidden(source, "the kernel refuses to tell (another user's process?)")
+    return Malformed(source, error.strerror or str(error))

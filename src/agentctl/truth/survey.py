@@ -1,0 +1,184 @@
+"""The one function that answers everyone: every session, judged, with what could not be read.
+
+Each adapter works behind a fence: it may raise, hang or return rubbish, and becomes a `Problem`
+while its live processes are still listed. Adapters run one after the other in one worker thread,
+because threads that fight for the interpreter lock double the cost; one that takes longer than
+`PATIENCE` is left working and the rest go on beside it, until each has had its deadline.
+"""
+
+from __future__ import annotations
+
+import _thread
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, NamedTuple, Protocol
+
+from agentctl.errors import Gone, SourceError
+from agentctl.truth.judge import judge
+from agentctl.truth.look import Look, twins
+from agentctl.truth.model import Evidence, Facts, Launch, Observation, Problem, Session
+from agentctl.truth.procfs import Process
+
+if TYPE_CHECKING:
+    from agentctl.truth.model import ProcessIdentity
+
+DEADLINE = 2.0  # seconds an adapter may take
+PATIENCE = 0.1  # seconds before the others stop waiting for it
+
+
+class Wanted(NamedTuple):
+    """Which ended sessions to look for, besides the living."""
+
+    since: float = 0.0  # last touched at or after this moment
+    id_prefix: str = ""
+
+
+class Surveyed(Protocol):
+    """The part of an adapter that a survey uses."""
+
+    def owns(self, process: Process) -> bool: ...
+    def live(self, look: Look) -> Iterable[Observation]: ...
+    def history(self, look: Look, wanted: Wanted) -> Iterable[Observation]: ...
+
+
+class Registered(NamedTuple):
+    """An adapter by name, loaded only when there is something for it to look at."""
+
+    name: str
+    comms: frozenset[str]
+    load: Callable[[], Surveyed]
+
+
+class Survey(NamedTuple):
+    sessions: list[Session]
+    problems: list[Problem]
+
+
+class _Run:
+    """One adapter's work, and how far it has come."""
+
+    def __init__(self, registered: Registered, look: Look, candidates: list[Process]) -> None:
+        self.registered = registered
+        self.look = look.scoped(registered.name)
+        self.candidates = candidates
+        self.observations: list[Observation] = []
+        self.done = _thread.allocate_lock()
+        self.done.acquire()
+        self.started = 0.0
+
+    def work(self, wanted: Wanted | None) -> None:
+        self.started = time.monotonic()
+        try:
+            adapter = self.registered.load()
+            self._claim(adapter)
+            if self.look.owned:
+                self._collect(adapter.live(self.look))
+            bound = {o.owner.pid for o in self.observations if o.owner and o.session_id}
+            self.look.loose = tuple(
+                p for p in self.look.owned if p.pid not in bound and p.pid not in self.look.aside
+            )
+            if wanted is not None:
+                self._collect(adapter.history(self.look, wanted))
+        except SourceError as error:
+            self.look.unreadable(error)
+        except (Exception, SystemExit) as error:  # noqa: BLE001 - the fence: an adapter's fault ends here
+            self.look.problem("broken", f"{type(error).__name__}: {error}", self.registered.name)
+        finally:
+            self.done.release()
+
+    def _claim(self, adapter: Surveyed) -> None:
+        owned = []
+        for process in self.candidates:
+            try:
+                if adapter.owns(process):
+                    owned.append(process)
+            except Gone:
+                continue
+        doubles = twins(owned)
+        self.look.owned = tuple(p for p in owned if p.pid not in doubles)
+
+    def _collect(self, found: Iterable[Observation]) -> None:
+        seen = {o.session_id for o in self.observations if o.session_id is not None}
+        for observation in found:
+            if observation.session_id not in seen:
+                self.observations.append(observation)
+
+    def results(self) -> list[Observation]:
+        """What the adapter found, and every live process of its own that it said nothing of."""
+        found = list(self.observations)
+        covered = {o.owner.pid for o in found if o.owner is not None} | set(self.look.aside)
+        bare = [p for p in self.look.owned if p.pid not in covered]
+        return found + [bare_process(self.look, p) for p in bare]
+
+
+def survey(
+    look: Look,
+    adapters: Sequence[Registered],
+    wanted: Wanted | None = None,
+    *,
+    deadline: float = DEADLINE,
+    notes: Sequence[Launch] = (),
+) -> Survey:
+    """Every live session; with `wanted`, the ended ones too."""
+    runs = []
+    for registered in adapters:
+        candidates = look.candidates(registered.comms)
+        # no comms: an adapter that could not even be loaded, which must be told
+        if candidates or wanted is not None or not registered.comms:
+            runs.append(_Run(registered, look, candidates))
+    _work_through(runs, wanted)
+    problems = list(look.problems)
+    observations: list[Observation] = []
+    for run in runs:
+        now = time.monotonic()
+        left = max(0.0, (run.started or now) + deadline - now)
+        if not run.done.acquire(timeout=left):
+            late = f"no answer within {deadline:g} s; its live processes are listed without activity"
+            problems.append(Problem(run.registered.name, "late", late, run.registered.name))
+        observations.extend(run.results())
+        problems.extend(run.look.problems)
+    decorations = _Decorations(notes)
+    return Survey([decorations.session(seen) for seen in observations], problems)
+
+
+def bare_process(look: Look, process: Process) -> Observation:
+    """A live agent process with no session we can name: shown as what it is."""
+    started = look.started_at(process)
+    alive = Evidence("alive", process.identity.address, "kernel", at=started, note=process.comm)
+    facts = Facts(cwd=process.cwd, started_at=started)
+    return Observation(look.adapter, None, (alive,), facts, process)
+
+
+def _work_through(runs: Sequence[_Run], wanted: Wanted | None) -> None:
+    """Run each in turn; whenever one exceeds our patience, another worker takes the rest."""
+    queue = list(runs)
+
+    def worker() -> None:
+        while True:
+            try:
+                run = queue.pop(0)
+            except IndexError:  # another worker took the last one
+                return
+            run.work(wanted)
+
+    quick = False
+    for run in runs:
+        if not quick:
+            _thread.start_new_thread(worker, ())
+        quick = run.done.acquire(timeout=PATIENCE)
+        if quick:
+            run.done.release()
+
+
+class _Decorations:
+    """Launch notes by identity and by session id. They label; they never create or end a row."""
+
+    def __init__(self, notes: Sequence[Launch]) -> None:
+        self._by_identity: Mapping[ProcessIdentity, Launch] = {n.identity: n for n in notes}
+        self._by_session: Mapping[str, Launch] = {n.session_id: n for n in notes if n.session_id}
+
+    def session(self, seen: Observation) -> Session:
+        note = self._by_session.get(seen.session_id or "")
+        if note is None and seen.owner is not None:
+            note = self._by_identity.get(seen.owner.identity)
+        return Session(seen, judge(seen.evidence), note)

@@ -1,0 +1,1 @@
+"""Fake agents: programs that write the agents' native files and die on command."""
