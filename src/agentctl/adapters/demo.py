@@ -14,7 +14,7 @@ from agentctl.errors import Gone, SourceError
 from agentctl.truth import files, jsonl
 from agentctl.truth.bind import Tie, bind
 from agentctl.truth.look import Environ, Look, home
-from agentctl.truth.model import PROMPT_CAP, Facts, Message, Observation, Tokens, Turn
+from agentctl.truth.model import PROMPT_CAP, Evidence, Facts, Message, Observation, Tokens, Turn
 from agentctl.truth.observe import ended, facts_or_none, living, transcript
 from agentctl.truth.procfs import Process
 
@@ -37,11 +37,13 @@ class Demo:
 
     def history(self, look: Look, wanted: Wanted) -> Iterable[Observation]:
         for root in look.roots(_root):
+            left_behind = _left_behind(root, look)
             for name in look.names(f"{root}/sessions"):
                 session_id, dot, _ = name.partition(".jsonl")
                 if dot and session_id.startswith(wanted.id_prefix):
                     path = f"{root}/sessions/{name}"
-                    yield from ended(look, session_id, path, _read, wanted)
+                    fate = left_behind.get(session_id, ())
+                    yield from ended(look, session_id, path, _read, wanted, *fate)
 
     def messages(self, seen: Observation, look: Look) -> Iterator[Message]:
         for offset, record in transcript(seen, look):
@@ -52,10 +54,10 @@ class Demo:
         for root in look.roots(_root):
             yield Place("journals", f"{root}/sessions")
             yield Place("live records", f"{root}/live")
-            for name in look.names(f"{root}/live"):
-                pid = name.removesuffix(".json")
-                if pid.isdigit() and int(pid) not in {p.pid for p in look.owned}:
-                    look.problem("stale", "its process is gone", f"{root}/live/{name}")
+            for session_id in _left_behind(root, look):
+                look.problem(
+                    "stale", f"names a process that is gone; session {session_id}", f"{root}/live"
+                )
 
 
 def _root(environ: Environ) -> str | None:
@@ -63,20 +65,40 @@ def _root(environ: Environ) -> str | None:
     return environ.get("DEMO_AGENT_HOME") or (f"{base}/.demo-agent" if base else None)
 
 
-def _tie(process: Process, look: Look) -> Tie | None:
-    """The session that the process's own record names, if the record is this very process's."""
-    path = f"{_root(look.environ_of(process))}/live/{process.pid}.json"
+def _record(path: str, look: Look) -> jsonl.Record | None:
     try:
         record = jsonl.parse(files.whole(path).data)
-    except Gone:  # it has just started: listed as a process without a session
+    except Gone:  # its process has just started, or has just ended
         return None
     except SourceError as error:
         look.unreadable(error)
         return None
-    if record is None:
-        look.problem("malformed", "not a JSON object", path)
+    if record is None or not str(record.get("procStart")).isdigit():
+        look.problem("malformed", "not a record of a live process", path)
         return None
-    if record.get("procStart") != str(process.identity.start):
+    return record
+
+
+def _left_behind(root: str, look: Look) -> dict[str, tuple[Evidence, ...]]:
+    """What became of the processes that never took their record back, by session."""
+    found = {}
+    for name in look.names(f"{root}/live"):
+        path, pid = f"{root}/live/{name}", name.removesuffix(".json")
+        record = _record(path, look) if pid.isdigit() else None
+        if record is not None:
+            fate = tuple(look.fate(int(pid), int(record["procStart"]), path))
+            if fate:
+                found[str(record["session"])] = fate
+    return found
+
+
+def _tie(process: Process, look: Look) -> Tie | None:
+    """The session that the process's own record names, if the record is this very process's."""
+    path = f"{_root(look.environ_of(process))}/live/{process.pid}.json"
+    record = _record(path, look)
+    if record is None:  # listed as a process without a session
+        return None
+    if record["procStart"] != str(process.identity.start):
         look.problem("stale", "written by an earlier process with this pid", path)
         return None
     return Tie(str(record["session"]), process, "pid record", path)

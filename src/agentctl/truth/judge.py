@@ -10,9 +10,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import cast
 
-from agentctl.truth.model import Activity, Evidence, Outcome, Verdict, WaitingFor
+from agentctl.truth.model import Activity, Evidence, Outcome, Status, Verdict, WaitingFor
 
-# Of two contradicting claims on liveness the safer stands first: nothing makes a live process dead.
+# Of two contradicting claims on liveness the safer stands first, whoever makes it: nothing makes a
+# live process dead, and where an owner may exist out of sight, nothing proves it gone.
 LIVENESS = ("alive", "ambiguous", "hidden", "gone")
 # Of two equally authoritative claims on activity (two processes on one session) the one that needs
 # a person stands first.
@@ -25,7 +26,7 @@ _SIGNAL_CODES = {129: "SIGHUP", 130: "SIGINT", 137: "SIGKILL", 143: "SIGTERM"}
 
 
 def judge(evidence: Sequence[Evidence]) -> Verdict:
-    liveness = _strongest(evidence, LIVENESS)
+    liveness = _safest(evidence)
     activity = _strongest(evidence, ACTIVITY)
     exited = next((e for e in evidence if e.claim == "exited" and e.trusted), None)
     if liveness is None:
@@ -93,6 +94,11 @@ def _outcome(activity: Evidence | None, code: int | None) -> tuple[Outcome, str]
     return "unknown", "its process is gone; no source tells how it ended"
 
 
+def _safest(evidence: Sequence[Evidence]) -> Evidence | None:
+    trusted = [e for e in evidence if e.trusted and e.claim in LIVENESS]
+    return min(trusted, key=lambda e: LIVENESS.index(e.claim), default=None)
+
+
 def _strongest(evidence: Sequence[Evidence], claims: tuple[str, ...]) -> Evidence | None:
     trusted = [e for e in evidence if e.trusted and e.claim in claims]
     return min(trusted, key=lambda e: (-RANK[e.authority], claims.index(e.claim)), default=None)
@@ -107,11 +113,13 @@ def _verdict(
     used: tuple[Evidence, ...],
     reason: str,
     *,
-    status: str,
+    status: Status,
     activity: Activity = "unknown",
     waiting: WaitingFor | None = None,
     outcome: Outcome | None = None,
     code: int | None = None,
 ) -> Verdict:
-    overruled = tuple(e for e in evidence if not any(e is u for u in used))
-    return Verdict(status, activity, waiting, outcome, code, reason, used, overruled)  # type: ignore[arg-type]
+    claims = {e.claim for e in used}
+    agreeing = tuple(e for e in evidence if e.trusted and e.claim in claims and e not in used)
+    overruled = tuple(e for e in evidence if e not in used and e not in agreeing)
+    return Verdict(status, activity, waiting, outcome, code, reason, used + agreeing, overruled)

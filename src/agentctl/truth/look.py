@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Protocol
 
 from agentctl.errors import Forbidden, Gone, SourceError
 from agentctl.truth import clock, files, procfs
 from agentctl.truth.bind import nobody
 from agentctl.truth.model import Evidence, Facts, Problem
+from agentctl.truth.pidfd import zombie_exit_code
 from agentctl.truth.procfs import Process
 
 Environ = Mapping[str, str]
@@ -102,6 +103,19 @@ class Look:
             written_at=written_at,
             cwd=cwd,
         )
+
+    def fate(self, pid: int, start: int, named_by: str) -> Iterator[Evidence]:
+        """What became of a process that a native record names, if it is not alive."""
+        process = self.table.get(pid)
+        if process is None or process.identity.start != start:
+            note = f"{named_by} names it; it does not exist any more"
+            yield Evidence("gone", f"proc:{pid}@{start}", "kernel", note=note)
+        elif not process.alive:
+            address = process.identity.address
+            yield Evidence("gone", address, "kernel", note=f"{named_by} names it; it is a zombie")
+            code = zombie_exit_code(process)
+            if code is not None:
+                yield Evidence("exited", f"{address}/stat", "kernel", value=code)
 
     # files
 

@@ -124,7 +124,7 @@ class Verdict(NamedTuple):
     outcome: Outcome | None  # None while it lives
     exit_code: int | None  # None: not known. Never 0 for want of knowledge
     reason: str  # one sentence
-    used: tuple[Evidence, ...]
+    used: tuple[Evidence, ...]  # what it rests on, the deciding pieces first, then those that agree
     overruled: tuple[Evidence, ...]
 
 

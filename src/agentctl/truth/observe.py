@@ -42,8 +42,9 @@ def ended(
         unread = Evidence("hidden", error.source, "journal", note=f"its transcript: {error.why}")
         yield Observation(look.adapter, session_id, (unread, *more), transcript=path)
         return
-    gone = look.unowned(status.st_mtime, facts.cwd)
-    yield Observation(look.adapter, session_id, (gone, *more, *said(facts, path)), facts, None, path)
+    owner = look.unowned(status.st_mtime, facts.cwd)
+    evidence = (*more, owner, *said(facts, path))
+    yield Observation(look.adapter, session_id, evidence, facts, None, path)
 
 
 def facts_or_none(look: Look, path: str | None, read: Reader) -> Facts:

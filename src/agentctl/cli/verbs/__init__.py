@@ -1,0 +1,1 @@
+"""Each verb: `parser()` describes it, `run(arguments)` does it and returns the exit code."""

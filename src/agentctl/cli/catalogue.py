@@ -1,0 +1,45 @@
+"""Every verb in one line. A table, so that `--help` need not import a single verb."""
+
+VERBS = {
+    "list": "who needs you, who works, who rests (the default)",
+    "status": "all facts of one session",
+    "why": "the evidence behind a status",
+    "peek": "the last things said in a session",
+    "logs": "what was said in a session, and what comes next",
+    "doctor": "what agentctl can see here, and what it cannot",
+    "demo": "see it work on built-in demo agents, in a temporary home",
+    "completion": "completion for bash, zsh or fish",
+    "help": "help on a verb",
+}
+
+EXAMPLES = (
+    ("agentctl", "every live session on this machine"),
+    ("agentctl list -a --since 7d", "and those that ended this week"),
+    ("agentctl list --status waiting", "only those that wait for you"),
+    ("agentctl why 4f2a", "how we know (any unambiguous prefix of an id)"),
+    ("agentctl logs -f 4f2a", "follow one until it ends"),
+    ("agentctl list --json | jq .", "for scripts; the shape is stable"),
+)
+
+EXIT_CODES = (
+    (0, "done"),
+    (1, "it failed"),
+    (2, "usage"),
+    (3, "not found, or ambiguous"),
+    (4, "refused"),
+    (5, "unknown or unreachable"),
+    (69, "an extra is not installed"),
+)
+
+
+def help_text() -> str:
+    verbs = "\n".join(f"  {name:<11} {summary}" for name, summary in VERBS.items())
+    examples = "\n".join(f"  {command:<32} {what}" for command, what in EXAMPLES)
+    return (
+        "usage: agentctl [VERB] [OPTIONS]\n\n"
+        "One control plane for coding agents. A status is computed from the kernel and the agents'\n"
+        "own files at the moment you ask; `why` shows the evidence.\n\n"
+        f"verbs:\n{verbs}\n\nexamples:\n{examples}\n\n"
+        "`agentctl help VERB` tells the rest. AGENTCTL_HOME moves our own files, NO_COLOR stops\n"
+        "colour, AGENTCTL_DEBUG=1 shows tracebacks.\n"
+    )

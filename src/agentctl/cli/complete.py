@@ -1,0 +1,145 @@
+"""Completion scripts for three shells out of one walk over the parsers."""
+
+from __future__ import annotations
+
+import argparse
+from typing import NamedTuple
+
+from agentctl.adapters.registry import BUILT_IN
+from agentctl.cli.catalogue import VERBS
+from agentctl.cli.verb import find
+from agentctl.truth.model import STATUSES
+
+SHELLS = ("bash", "zsh", "fish")
+# What an option's value, or a verb's argument, can be.
+VALUES = {"--adapter": tuple(BUILT_IN), "--status": STATUSES}
+ARGUMENTS = {"help": tuple(VERBS), "completion": SHELLS}
+
+
+class Option(NamedTuple):
+    flags: tuple[str, ...]
+    takes_value: bool
+    help: str
+
+
+def options(verb: str) -> list[Option]:
+    actions = find(verb).parser()._actions
+    return [_option(action) for action in actions if action.option_strings]
+
+
+def takes_id(verb: str) -> bool:
+    return any(action.dest == "id" for action in find(verb).parser()._actions)
+
+
+def script(shell: str) -> str:
+    return {"bash": _bash, "zsh": _zsh, "fish": _fish}[shell]()
+
+
+def _option(action: argparse.Action) -> Option:
+    text = (action.help or "").partition(";")[0].partition("(")[0].strip()
+    return Option(tuple(action.option_strings), action.nargs != 0, text)
+
+
+def _words(verb: str) -> str:
+    return " ".join(flag for option in options(verb) for flag in option.flags)
+
+
+def _bash() -> str:
+    cases = "".join(f"    {verb}) words={_quote(_words(verb))} ;;\n" for verb in VERBS)
+    values = "".join(
+        f'    {flag}) COMPREPLY=($(compgen -W {_quote(" ".join(known))} -- "$current")); return ;;\n'
+        for flag, known in VALUES.items()
+    )
+    fixed = "".join(
+        f"    {verb}) words+={_quote(' ' + ' '.join(known))} ;;\n" for verb, known in ARGUMENTS.items()
+    )
+    ids = "|".join(verb for verb in VERBS if takes_id(verb))
+    return f"""\
+# agentctl completion for bash
+_agentctl() {{
+  local current=${{COMP_WORDS[COMP_CWORD]}} previous=${{COMP_WORDS[COMP_CWORD-1]}}
+  local verb=${{COMP_WORDS[1]}} words
+  if [ "$COMP_CWORD" -eq 1 ]; then
+    COMPREPLY=($(compgen -W {_quote(" ".join(VERBS))} -- "$current")); return
+  fi
+  case $previous in
+{values}    --cwd) COMPREPLY=($(compgen -d -- "$current")); return ;;
+  esac
+  case $verb in
+{cases}  esac
+  case $verb in
+{fixed}    {ids}) [[ $current == -* ]] || words+=" $(agentctl completion --ids 2>/dev/null)" ;;
+  esac
+  COMPREPLY=($(compgen -W "$words" -- "$current"))
+}}
+complete -F _agentctl agentctl
+"""
+
+
+def _zsh() -> str:
+    verbs = "\n".join(f"    {_quote(f'{verb}:{summary}')}" for verb, summary in VERBS.items())
+    cases = []
+    for verb in VERBS:
+        specs = [_zsh_option(option) for option in options(verb)]
+        if takes_id(verb):
+            specs.append("'1:session:($(agentctl completion --ids 2>/dev/null))'")
+        elif verb in ARGUMENTS:
+            specs.append(f"'1:{verb}:({' '.join(ARGUMENTS[verb])})'")
+        cases.append(f"    {verb}) _arguments {' '.join(specs)} ;;")
+    joined = "\n".join(cases)
+    return f"""\
+#compdef agentctl
+# agentctl completion for zsh
+_agentctl() {{
+  local -a verbs
+  verbs=(
+{verbs}
+  )
+  if (( CURRENT == 2 )); then
+    _describe verb verbs; return
+  fi
+  local verb=$words[2]
+  shift words; (( CURRENT-- ))
+  case $verb in
+{joined}
+  esac
+}}
+if [ "$funcstack[1]" = _agentctl ]; then _agentctl "$@"; else compdef _agentctl agentctl; fi
+"""
+
+
+def _zsh_option(option: Option) -> str:
+    text = option.help.replace("'", "").replace("[", "(").replace("]", ")").replace(":", " ")
+    known = VALUES.get(option.flags[-1])
+    value = (
+        f":value:({' '.join(known)})"
+        if known
+        else ":directory:_files -/"
+        if option.flags == ("--cwd",)
+        else ":value: "
+    )
+    return " ".join(f"'{flag}[{text}]{value if option.takes_value else ''}'" for flag in option.flags)
+
+
+def _fish() -> str:
+    lines = ["# agentctl completion for fish", "complete -c agentctl -f"]
+    for verb, summary in VERBS.items():
+        lines.append(f"complete -c agentctl -n __fish_use_subcommand -a {verb} -d {_quote(summary)}")
+        seen = f"-n '__fish_seen_subcommand_from {verb}'"
+        lines += [_fish_option(seen, option) for option in options(verb)]
+        if takes_id(verb):
+            lines.append(f"complete -c agentctl {seen} -a '(agentctl completion --ids 2>/dev/null)'")
+        elif verb in ARGUMENTS:
+            lines.append(f"complete -c agentctl {seen} -a {_quote(' '.join(ARGUMENTS[verb]))}")
+    return "\n".join(lines) + "\n"
+
+
+def _fish_option(seen: str, option: Option) -> str:
+    flags = " ".join(f"-l {f[2:]}" if f.startswith("--") else f"-s {f[1:]}" for f in option.flags)
+    known = VALUES.get(option.flags[-1])
+    value = f" -x -a {_quote(' '.join(known))}" if known else " -r" if option.takes_value else ""
+    return f"complete -c agentctl {seen} {flags}{value} -d {_quote(option.help)}"
+
+
+def _quote(text: str) -> str:
+    return "'" + text.replace("'", "'\\''") + "'"

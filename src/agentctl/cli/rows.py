@@ -1,0 +1,109 @@
+"""How a session looks in a list: its short id, its status with an age, its colour, its place."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from agentctl.cli.table import Cell, Column
+from agentctl.cli.text import age, one_line, tilde
+from agentctl.truth.judge import ACTIVITY
+from agentctl.truth.model import STATUSES, Session
+
+COLOURS = {
+    "waiting": "yellow",
+    "running": "green",
+    "idle": "cyan",
+    "unknown": "magenta",
+    "stopped": "dim",
+    "failed": "red",
+    "killed": "red",
+}
+LAYOUT = (
+    Column("ID", 8),
+    Column("STATUS", 11),
+    Column("AGENT", 6),
+    Column("MODEL", 8),
+    Column("DIRECTORY", 12),
+    Column("ABOUT", 16, stretches=True),
+)
+# How much of an id tells two sessions apart. Ids that begin with a time need more of it.
+SHORT_RANDOM, SHORT_TIMED, SHORT_OTHER = 8, 13, 12
+
+
+def in_order(sessions: Iterable[Session]) -> list[Session]:
+    """Who needs a person first; among equals, the latest first."""
+    return sorted(sessions, key=lambda s: (STATUSES.index(s.verdict.status), -(latest(s) or 0)))
+
+
+def latest(session: Session) -> float | None:
+    facts = session.seen.facts
+    return facts.last_activity_at or facts.started_at
+
+
+def since(session: Session) -> float | None:
+    """When the status became what it is, as far as a source says; else its last sign of life."""
+    told = [e.at for e in session.verdict.used if e.at is not None and e.claim in ACTIVITY]
+    return told[0] if told else latest(session)
+
+
+def cells(sessions: Sequence[Session], now: float, home: str | None) -> list[list[Cell]]:
+    ids = short_ids([name(s) for s in sessions])
+    return [_row(s, i, now, home) for s, i in zip(sessions, ids, strict=True)]
+
+
+def name(session: Session) -> str:
+    """Its id, or the process when it has none: both can be typed back."""
+    seen = session.seen
+    if seen.session_id is not None:
+        return one_line(seen.session_id)
+    return f"pid:{seen.owner.pid}" if seen.owner is not None else "-"
+
+
+def short_ids(ids: Sequence[str]) -> list[str]:
+    """The shortest prefixes worth typing, unique among these."""
+    taken: dict[str, int] = {}
+    for full in ids:
+        for length in range(1, len(full) + 1):
+            taken[full[:length]] = taken.get(full[:length], 0) + 1
+    return [_short(full, taken) for full in ids]
+
+
+def about(session: Session) -> str:
+    facts = session.seen.facts
+    label = session.launch.name if session.launch is not None else None
+    return one_line(label or facts.title or facts.prompt or "")
+
+
+def word(session: Session) -> str:
+    """The status in a word; of an ended one, how it ended, if that is known."""
+    verdict = session.verdict
+    if verdict.status == "stopped" and verdict.outcome not in (None, "unknown"):
+        return str(verdict.outcome)
+    if verdict.status == "running" and verdict.activity == "unknown":
+        return "running?"
+    return verdict.status
+
+
+def _row(session: Session, short: str, now: float, home: str | None) -> list[Cell]:
+    facts, status = session.seen.facts, word(session)
+    moment = since(session)
+    told = f"{status} {age(now - moment)}" if moment is not None else status
+    colour = COLOURS.get(status) or COLOURS.get(session.verdict.status, "")
+    return [
+        Cell(short, "bold"),
+        Cell(told, colour),
+        Cell(session.seen.adapter),
+        Cell(one_line(facts.model or "-")),
+        Cell(one_line(tilde(facts.cwd, home)) if facts.cwd else "-"),
+        Cell(about(session)),
+    ]
+
+
+def _short(full: str, taken: dict[str, int]) -> str:
+    if full.startswith("pid:"):
+        return full
+    uuid = len(full) == 36 and full[8:9] == "-"
+    least = (SHORT_TIMED if full[14:15] == "7" else SHORT_RANDOM) if uuid else SHORT_OTHER
+    while least < len(full) and taken[full[:least]] > 1:
+        least += 1
+    return full[:least]

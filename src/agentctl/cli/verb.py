@@ -1,0 +1,57 @@
+"""Run one verb: find it, parse its words, turn an error into one line and an exit code."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from typing import NoReturn, Protocol, cast
+
+from agentctl.cli.catalogue import VERBS
+from agentctl.errors import AgentctlError, UsageError
+
+
+class Verb(Protocol):
+    def parser(self) -> argparse.ArgumentParser: ...
+    def run(self, arguments: argparse.Namespace) -> int: ...
+
+
+class Parser(argparse.ArgumentParser):
+    """An argument parser whose errors are ours: one line, and where to read on."""
+
+    def __init__(self, verb: str, description: str, examples: str) -> None:
+        super().__init__(
+            prog=f"agentctl {verb}",
+            description=description,
+            epilog=f"examples:\n{examples}",
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+            allow_abbrev=False,
+        )
+
+    def error(self, message: str) -> NoReturn:
+        raise UsageError(message, f"see: {self.prog} --help")
+
+
+def find(name: str) -> Verb:
+    if name not in VERBS:
+        near = [verb for verb in VERBS if verb[:2] == name[:2]]
+        hint = f"did you mean {near[0]!r}?" if near else f"verbs: {', '.join(VERBS)}"
+        raise UsageError(f"no verb {name!r}", hint)
+    module = __import__(f"agentctl.cli.verbs.{name}", fromlist=["run"])
+    return cast("Verb", module)
+
+
+def run(name: str, words: list[str]) -> int:
+    try:
+        verb = find(name)
+        return verb.run(verb.parser().parse_args(words))
+    except AgentctlError as error:
+        if os.environ.get("AGENTCTL_DEBUG") == "1":
+            raise
+        from agentctl.cli.text import one_line
+
+        sys.stdout.flush()
+        print(f"agentctl: {one_line(str(error))}", file=sys.stderr)
+        if error.hint:
+            print(f"  {one_line(error.hint)}", file=sys.stderr)
+        return error.exit_code

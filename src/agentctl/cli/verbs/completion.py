@@ -1,0 +1,33 @@
+"""Completion scripts, made from the verbs' own parsers."""
+
+from __future__ import annotations
+
+import argparse
+
+from agentctl.cli import ask
+from agentctl.cli.complete import SHELLS, script
+from agentctl.cli.verb import Parser
+from agentctl.errors import UsageError
+
+EXAMPLES = """\
+  agentctl completion bash > ~/.local/share/bash-completion/completions/agentctl
+  agentctl completion zsh > "${fpath[1]}/_agentctl"
+  agentctl completion fish > ~/.config/fish/completions/agentctl.fish"""
+
+
+def parser() -> argparse.ArgumentParser:
+    made = Parser("completion", "Print a completion script for a shell.", EXAMPLES)
+    made.add_argument("shell", metavar="SHELL", nargs="?", help=" or ".join(SHELLS))
+    made.add_argument("--ids", action="store_true", help="print the ids of live sessions (for scripts)")
+    return made
+
+
+def run(arguments: argparse.Namespace) -> int:
+    if arguments.ids:
+        ids = [s.seen.session_id for s in ask.everything().sessions if s.seen.session_id]
+        print("\n".join(ids))
+        return 0
+    if arguments.shell not in SHELLS:
+        raise UsageError(f"no completion for {arguments.shell!r}", f"known: {', '.join(SHELLS)}")
+    print(script(arguments.shell), end="")
+    return 0

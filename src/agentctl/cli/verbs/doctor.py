@@ -1,0 +1,74 @@
+"""What agentctl can see on this machine, and what it cannot. Changes nothing."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+
+from agentctl.adapters import registry
+from agentctl.cli import arguments as words
+from agentctl.cli import ask, findings, text
+from agentctl.cli.findings import Finding
+from agentctl.cli.verb import Parser
+from agentctl.truth.look import Look
+from agentctl.truth.model import Problem
+from agentctl.truth.survey import Wanted
+
+EXAMPLES = """\
+  agentctl doctor           agents found, their files, what cannot be read, words we do not know
+  agentctl doctor --json    for a script; exit code 0 only if nothing is wrong"""
+LEVELS = {"ok": "green", "note": "yellow", "wrong": "red"}
+
+
+def parser() -> argparse.ArgumentParser:
+    made = Parser("doctor", "What agentctl can see here, and what it cannot.", EXAMPLES)
+    words.add_common(made)
+    return made
+
+
+def run(arguments: argparse.Namespace) -> int:
+    found = [*findings.of_machine(), *findings.of_state(os.environ), *_agents(arguments.deadline)]
+    found += findings.of_extras()
+    wrong = sum(finding.level == "wrong" for finding in found)
+    if arguments.json:
+        print(
+            json.dumps(
+                {"version": 1, "wrong": wrong, "findings": [f._asdict() for f in found]}, indent=1
+            )
+        )
+    else:
+        _print(found)
+        print(f"\n{wrong} wrong" if wrong else "\nnothing is wrong")
+    return 1 if wrong else 0
+
+
+def _agents(deadline: float | None) -> list[Finding]:
+    everything = ask.everything(Wanted(), (), deadline)
+    live = [s for s in everything.sessions if s.seen.owner is not None]
+    problems = list(everything.problems)
+    found: list[Finding] = []
+    look = Look.take()
+    for known in registry.registered():
+        view = look.scoped(known.name)
+        view.owned = tuple(s.seen.owner for s in live if s.seen.owner and s.seen.adapter == known.name)
+        try:
+            found += findings.of_agent(registry.load(known.name), view, live)
+        except Exception as error:  # noqa: BLE001 - a third party's fault is a finding
+            view.problem("broken", f"{type(error).__name__}: {error}", known.name)
+        problems += [p for p in view.problems if p not in problems]
+    return found + [findings.of_problem(problem) for problem in _distinct(problems)]
+
+
+def _distinct(problems: list[Problem]) -> list[Problem]:
+    return list(dict.fromkeys(problems))
+
+
+def _print(found: list[Finding]) -> None:
+    on, subject = text.coloured(), ""
+    for finding in found:
+        if finding.subject != subject:
+            subject = finding.subject
+            print(text.paint(subject, "bold", on=on))
+        mark = text.paint(f"{finding.level:<6}", LEVELS[finding.level], on=on)
+        print(f"  {mark}{text.one_line(finding.text)}")

@@ -1,0 +1,78 @@
+"""What was said in a session, whole; with -f also what comes next, until the session ends."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+
+from agentctl.cli import arguments as words
+from agentctl.cli import ask, said
+from agentctl.cli.said import Conversation
+from agentctl.cli.verb import Parser
+from agentctl.errors import Gone, Unreachable
+from agentctl.truth.model import Message, Session
+from agentctl.truth.pidfd import Handle
+from agentctl.wire import shapes
+
+EXAMPLES = """\
+  agentctl logs 4f2a              everything
+  agentctl logs 4f2a -n 50        the last 50 messages
+  agentctl logs -f 4f2a           and what comes next; ends when the session ends
+  agentctl logs -f 4f2a --json    one message a line, for a script"""
+
+
+def parser() -> argparse.ArgumentParser:
+    made = Parser("logs", "What was said in a session.", EXAMPLES)
+    made.add_argument("-n", type=words.count, metavar="N", help="only the last N messages")
+    made.add_argument("-f", "--follow", action="store_true", help="go on until the session ends")
+    words.add_session(made)
+    return made
+
+
+def run(arguments: argparse.Namespace) -> int:
+    session, problems = ask.one(arguments.id, arguments.deadline)
+    conversation = Conversation(session.seen)
+    messages = conversation.last(arguments.n)
+    _print(messages, as_json=arguments.json)
+    if arguments.follow:
+        last = messages[-1].key if messages else None
+        _follow(session, conversation, last, as_json=arguments.json)
+    ask.show_problems(problems + conversation.problems)
+    return 0
+
+
+def _follow(session: Session, conversation: Conversation, last: str | None, *, as_json: bool) -> None:
+    from agentctl.truth.watch import Watch
+
+    owner, path = session.seen.owner, session.seen.transcript
+    if session.verdict.status == "stopped":
+        return
+    if owner is None or path is None:
+        raise Unreachable(
+            "cannot follow it: no process or no transcript is known", session.verdict.reason
+        )
+    try:
+        handle = Handle(owner.identity)
+    except Gone:  # it ended while we were printing: show what it said last
+        _print(conversation.after(last), as_json=as_json)
+        return
+    with handle, Watch([os.path.dirname(path)], [handle]) as watch:
+        ended = False
+        while not ended:
+            ended = handle.wait(0)  # looked at before reading, so that its last words are read
+            messages = conversation.after(last)
+            _print(messages, as_json=as_json)
+            last = messages[-1].key if messages else last
+            if not ended:
+                watch.wait()
+
+
+def _print(messages: list[Message], *, as_json: bool) -> None:
+    for message in messages:
+        if as_json:
+            print(json.dumps(shapes.message(message)))
+        else:
+            print("\n".join(said.lines(message)))
+    sys.stdout.flush()

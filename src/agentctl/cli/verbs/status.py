@@ -1,0 +1,104 @@
+"""All facts of one session."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import time
+
+from agentctl.cli import arguments as words
+from agentctl.cli import ask, rows, text
+from agentctl.cli.verb import Parser
+from agentctl.truth.clock import rfc3339
+from agentctl.truth.look import home
+from agentctl.truth.model import Session, Tokens
+from agentctl.wire import shapes
+
+EXAMPLES = """\
+  agentctl status 4f2a          any unambiguous prefix of an id
+  agentctl status pid:4711      a process that has no session yet
+  agentctl status 4f2a --json   for a script"""
+
+
+def parser() -> argparse.ArgumentParser:
+    made = Parser("status", "All facts of one session.", EXAMPLES)
+    words.add_session(made)
+    return made
+
+
+def run(arguments: argparse.Namespace) -> int:
+    session, problems = ask.one(arguments.id, arguments.deadline)
+    if arguments.json:
+        print(json.dumps(shapes.envelope([session], problems), indent=1))
+        return 0
+    print("\n".join(lines(session)))
+    ask.show_problems(problems)
+    return 0
+
+
+def lines(session: Session) -> list[str]:
+    known = [(name, value) for name, value in _facts(session) if value]
+    colour = text.coloured()
+    return [f"{text.paint(text.pad(n, 14), 'dim', on=colour)}{text.one_line(v)}" for n, v in known]
+
+
+def _facts(session: Session) -> list[tuple[str, str | None]]:
+    seen, verdict, facts = session.seen, session.verdict, session.seen.facts
+    place = home(os.environ)
+    note = session.launch
+    return [
+        ("id", seen.session_id or "none yet"),
+        ("status", _status(session)),
+        ("because", verdict.reason),
+        ("exit code", str(verdict.exit_code) if verdict.exit_code is not None else None),
+        ("agent", f"{seen.adapter} {facts.agent_version or ''}".rstrip()),
+        ("entry point", facts.entry_point),
+        ("process", str(seen.owner.pid) if seen.owner is not None else None),
+        ("directory", text.tilde(facts.cwd, place) if facts.cwd else None),
+        ("model", facts.model),
+        ("title", facts.title),
+        ("prompt", facts.prompt),
+        ("started", _moment(facts.started_at)),
+        ("last activity", _moment(facts.last_activity_at)),
+        ("tokens", _tokens(facts.tokens)),
+        ("cost", f"${facts.cost_usd:.4f}" if facts.cost_usd is not None else None),
+        ("parent", facts.parent_id),
+        ("transcript", text.tilde(seen.transcript, place) if seen.transcript else None),
+        ("name", note.name if note else None),
+        ("group", note.group if note else None),
+        ("spec", note.spec if note else None),
+        *((f"meta {key}", value) for key, value in (note.meta if note else ())),
+    ]
+
+
+def _status(session: Session) -> str:
+    verdict = session.verdict
+    parts: list[str] = [verdict.status]
+    if verdict.outcome:
+        parts.append(verdict.outcome)
+    if verdict.waiting_for:
+        parts.append(f"for {verdict.waiting_for}")
+    if verdict.status == "running" and verdict.activity == "unknown":
+        parts.append("(activity unknown)")
+    moment = rows.since(session)
+    if moment is not None:
+        parts.append(f"· {text.age(time.time() - moment)}")
+    return " ".join(parts)
+
+
+def _moment(seconds: float | None) -> str | None:
+    if seconds is None:
+        return None
+    return f"{rfc3339(seconds)} ({text.age(time.time() - seconds)} ago)"
+
+
+def _tokens(tokens: Tokens | None) -> str | None:
+    if tokens is None:
+        return None
+    named = (
+        f"{name.replace('_', ' ')} {value:,}"
+        for name, value in tokens._asdict().items()
+        if value is not None
+    )
+    return ", ".join(named)

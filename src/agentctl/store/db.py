@@ -1,0 +1,62 @@
+"""Our database: SQLite in WAL mode, ordered migrations, private to the user."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+
+from agentctl.errors import SourceError, Unsupported
+from agentctl.truth.files import translated
+
+PATIENCE = 5.0  # seconds: writers hold it for microseconds, but there may be fifty of them
+
+# Each runs once, in order; `pragma user_version` counts those that have. Never edit one: add one.
+MIGRATIONS = (
+    """
+    create table launch (
+        id text primary key,
+        boot text not null, pid integer not null, start integer not null,
+        session_id text, name text, "group" text, spec text,
+        meta text not null default '{}',
+        created_at real not null
+    ) strict
+    """,
+)
+
+
+def open_writable(path: str) -> sqlite3.Connection:
+    """Create it if need be and bring it up to date."""
+    try:
+        os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
+        os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
+    except OSError as error:
+        raise translated(error, path) from error
+    connection = sqlite3.connect(path, timeout=PATIENCE, isolation_level=None)
+    connection.execute("pragma journal_mode = wal")
+    _migrate(connection, path)
+    return connection
+
+
+def version(connection: sqlite3.Connection) -> int:
+    return int(connection.execute("pragma user_version").fetchone()[0])
+
+
+def _migrate(connection: sqlite3.Connection, path: str) -> None:
+    if version(connection) == len(MIGRATIONS):
+        return
+    connection.execute("begin immediate")  # one migrator; the others wait and find it done
+    try:
+        done = version(connection)
+        if done > len(MIGRATIONS):
+            raise _too_new(path)
+        for migration in MIGRATIONS[done:]:
+            connection.execute(migration)
+        connection.execute(f"pragma user_version = {len(MIGRATIONS)}")
+    except BaseException:
+        connection.execute("rollback")
+        raise
+    connection.execute("commit")
+
+
+def _too_new(path: str) -> SourceError:
+    return Unsupported(path, "written by a newer agentctl")
