@@ -1,0 +1,52 @@
+# Every target makes its own .venv. `make demo` and `make test` are all a newcomer needs.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+DEV_STAMP := $(VENV)/.installed-dev
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test lint types imports unit docs docs-check bench clean
+
+help: ## what there is to make
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
+
+$(STAMP): pyproject.toml
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --upgrade 'pip>=25.1'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable .
+	@touch $@
+
+$(DEV_STAMP): $(STAMP)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --group dev
+	@touch $@
+
+demo: $(STAMP) ## see it work: built-in agents, no key, no model
+	@$(BIN)/agentctl demo
+
+test: lint types imports docs-check unit ## all that must hold
+
+lint: $(DEV_STAMP)
+	$(BIN)/ruff format --check src tests docs
+	$(BIN)/ruff check src tests docs
+
+types: $(DEV_STAMP)
+	$(BIN)/mypy
+
+imports: $(DEV_STAMP)
+	$(BIN)/lint-imports --no-logo
+
+unit: $(DEV_STAMP)
+	$(BIN)/python -m pytest
+
+docs: $(STAMP) ## write the generated pages anew
+	$(BIN)/python docs/generate.py
+
+docs-check: $(STAMP)
+	$(BIN)/python docs/generate.py --check
+
+bench: $(DEV_STAMP) ## the numbers, as ratios to a floor of the same run
+	$(BIN)/python -m tests.bench.run
+
+clean:
+	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
