@@ -32,7 +32,7 @@ class Demo:
     def live(self, look: Look) -> Iterable[Observation]:
         ties = [tie for process in look.owned if (tie := _tie(process, look)) is not None]
         for session_id, bound in bind(ties).items():
-            path = f"{_root(look.environ_of(bound.candidates[0]))}/sessions/{session_id}.jsonl"
+            path = f"{look.root_of(bound.candidates[0], _root)}/sessions/{session_id}.jsonl"
             yield living(look, bound, path, facts_or_none(look, path, _read))
 
     def history(self, look: Look, wanted: Wanted) -> Iterable[Observation]:
@@ -94,7 +94,10 @@ def _left_behind(root: str, look: Look) -> dict[str, tuple[Evidence, ...]]:
 
 def _tie(process: Process, look: Look) -> Tie | None:
     """The session that the process's own record names, if the record is this very process's."""
-    path = f"{_root(look.environ_of(process))}/live/{process.pid}.json"
+    try:
+        path = f"{look.root_of(process, _root)}/live/{process.inner_pid()}.json"
+    except Gone:  # it ended while we looked
+        return None
     record = _record(path, look)
     if record is None:  # listed as a process without a session
         return None

@@ -50,6 +50,7 @@ class Look:
         self.loose: tuple[Process, ...] = ()  # of these, those bound to no session
         self.aside: dict[int, str] = {}  # of these, those that run no session by design, and why
         self.problems: list[Problem] = []
+        self._mounts = os.readlink("/proc/self/ns/mnt")
         self._children: dict[int, list[Process]] | None = None
 
     @classmethod
@@ -166,10 +167,21 @@ class Look:
         except Gone:
             return {}
 
+    def root_of(self, process: Process, place: Callable[[Environ], str | None]) -> str | None:
+        """Where this very process keeps its files, as a path that we can open."""
+        path = place(self.environ_of(process))
+        return self.through(process, path) if path else None
+
     def roots(self, place: Callable[[Environ], str | None]) -> list[str]:
         """Where the agent's files are: by our environment, then by each live process's own."""
-        places = [place(self.environ), *(place(self.environ_of(p)) for p in self.owned)]
+        places = [place(self.environ), *(self.root_of(p, place) for p in self.owned)]
         return list(dict.fromkeys(p for p in places if p))
+
+    def through(self, process: Process, path: str) -> str:
+        """A path that the process names, seen from here: a container's /root is not ours."""
+        if process.mounts in (None, self._mounts) or not path.startswith("/"):
+            return path
+        return f"/proc/{process.pid}/root{path}"
 
     # what could not be read
 

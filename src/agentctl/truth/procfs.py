@@ -30,7 +30,7 @@ class Process:
 
     __slots__ = (
         "_argv", "_cwd", "_described", "_environ", "_exe", "_files", "_namespace", "_uid",
-        "comm", "exit_status", "identity", "parent", "replaced", "state", "withheld",
+        "comm", "exit_status", "identity", "mounts", "parent", "replaced", "state", "withheld",
     )  # fmt: skip
 
     def __init__(
@@ -42,6 +42,8 @@ class Process:
         self.comm = comm
         self.exit_status = exit_status  # as wait() would give it; means nothing unless a zombie's
         self.withheld: tuple[str, ...] = ()  # what the kernel refused to tell us
+        # its mount namespace, `mnt:[4026531841]`; None: withheld, or not looked at yet
+        self.mounts: str | None = None
         self.replaced = False  # its executable was deleted or replaced since it started
         self._described = False
         self._argv: tuple[str, ...] = ()
@@ -125,6 +127,7 @@ class Process:
             self._uid = handle.uid
             raw = handle.read("cmdline", ENVIRON_CAP)
             exe, self._cwd = handle.link("exe"), handle.link("cwd")
+            self.mounts = handle.link("ns/mnt")
         # Pi overwrites its argv with its name and pads with NULs: drop the padding.
         self._argv = tuple(os.fsdecode(part) for part in raw.rstrip(b"\0").split(b"\0")) if raw else ()
         if exe is not None and exe.endswith(" (deleted)"):
