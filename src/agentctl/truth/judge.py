@@ -95,8 +95,10 @@ def _outcome(activity: Evidence | None, code: int | None) -> tuple[Outcome, str]
 
 
 def _safest(evidence: Sequence[Evidence]) -> Evidence | None:
+    """Only the kernel's word makes a session alive or dead; that nobody can tell, anyone may say."""
     trusted = [e for e in evidence if e.trusted and e.claim in LIVENESS]
-    return min(trusted, key=lambda e: LIVENESS.index(e.claim), default=None)
+    heard = [e for e in trusted if e.authority == "kernel" or e.claim in ("ambiguous", "hidden")]
+    return min(heard, key=lambda e: LIVENESS.index(e.claim), default=None)
 
 
 def _strongest(evidence: Sequence[Evidence], claims: tuple[str, ...]) -> Evidence | None:

@@ -16,8 +16,9 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 from agentctl.errors import Gone, SourceError
 from agentctl.truth.judge import judge
 from agentctl.truth.look import Look, twins
-from agentctl.truth.model import Evidence, Facts, Launch, Observation, Problem, Session
+from agentctl.truth.model import Evidence, Facts, Launch, Observation, Problem, Session, Verdict
 from agentctl.truth.procfs import Process
+from agentctl.truth.sound import sound
 
 if TYPE_CHECKING:
     from agentctl.truth.model import ProcessIdentity
@@ -61,7 +62,7 @@ class _Run:
         self.registered = registered
         self.look = look.scoped(registered.name)
         self.candidates = candidates
-        self.observations: list[Observation] = []
+        self.judged: list[tuple[Observation, Verdict]] = []
         self.done = _thread.allocate_lock()
         self.done.acquire()
         self.started = 0.0
@@ -73,7 +74,7 @@ class _Run:
             self._claim(adapter)
             if self.look.owned:
                 self._collect(adapter.live(self.look))
-            bound = {o.owner.pid for o in self.observations if o.owner and o.session_id}
+            bound = {o.owner.pid for o, _ in self.judged if o.owner and o.session_id}
             self.look.loose = tuple(
                 p for p in self.look.owned if p.pid not in bound and p.pid not in self.look.aside
             )
@@ -81,34 +82,46 @@ class _Run:
                 self._collect(adapter.history(self.look, wanted))
         except SourceError as error:
             self.look.unreadable(error)
-        except (Exception, SystemExit) as error:  # noqa: BLE001 - the fence: an adapter's fault ends here
-            self.look.problem("broken", f"{type(error).__name__}: {error}", self.registered.name)
+        except BaseException as error:  # noqa: BLE001 - the fence: an adapter's fault ends here
+            self._broken(error)
         finally:
             self.done.release()
 
     def _claim(self, adapter: Surveyed) -> None:
-        owned = []
+        """One by one: a process that `owns` chokes on hides none of the others."""
         for process in self.candidates:
             try:
                 if adapter.owns(process):
-                    owned.append(process)
+                    _ = process.cwd  # described now; when it is asked again the process may be gone
+                    self.look.owned += (process,)
             except Gone:
                 continue
-        doubles = twins(owned)
-        self.look.owned = tuple(p for p in owned if p.pid not in doubles)
+            except SourceError as error:
+                self.look.unreadable(error)
+            except BaseException as error:  # noqa: BLE001 - the fence
+                self._broken(error)
+        doubles = twins(self.look.owned)
+        self.look.owned = tuple(p for p in self.look.owned if p.pid not in doubles)
 
     def _collect(self, found: Iterable[Observation]) -> None:
-        seen = {o.session_id for o in self.observations if o.session_id is not None}
-        for observation in found:
-            if observation.session_id not in seen:
-                self.observations.append(observation)
+        seen = {o.session_id for o, _ in self.judged if o.session_id is not None}
+        for given in found:
+            observation = sound(given, self.look)
+            if observation.session_id in seen:
+                continue
+            self.judged.append((observation, judge(observation.evidence)))
+            if observation.session_id is not None:
+                seen.add(observation.session_id)
 
-    def results(self) -> list[Observation]:
+    def _broken(self, error: BaseException) -> None:
+        self.look.problem("broken", f"{type(error).__name__}: {error}", self.registered.name)
+
+    def results(self) -> list[tuple[Observation, Verdict]]:
         """What the adapter found, and every live process of its own that it said nothing of."""
-        found = list(self.observations)
-        covered = {o.owner.pid for o in found if o.owner is not None} | set(self.look.aside)
-        bare = [p for p in self.look.owned if p.pid not in covered]
-        return found + [bare_process(self.look, p) for p in bare]
+        found = list(self.judged)
+        covered = {o.owner.pid for o, _ in found if o.owner is not None} | set(self.look.aside)
+        bare = [bare_process(self.look, p) for p in self.look.owned if p.pid not in covered]
+        return found + [(seen, judge(seen.evidence)) for seen in bare]
 
 
 def survey(
@@ -128,17 +141,17 @@ def survey(
             runs.append(_Run(registered, look, candidates))
     _work_through(runs, wanted)
     problems = list(look.problems)
-    observations: list[Observation] = []
+    judged: list[tuple[Observation, Verdict]] = []
     for run in runs:
         now = time.monotonic()
         left = max(0.0, (run.started or now) + deadline - now)
         if not run.done.acquire(timeout=left):
             late = f"no answer within {deadline:g} s; its live processes are listed without activity"
             problems.append(Problem(run.registered.name, "late", late, run.registered.name))
-        observations.extend(run.results())
+        judged.extend(run.results())
         problems.extend(run.look.problems)
     decorations = _Decorations(notes)
-    return Survey([decorations.session(seen) for seen in observations], problems)
+    return Survey([decorations.session(*each) for each in judged], problems)
 
 
 def bare_process(look: Look, process: Process) -> Observation:
@@ -177,8 +190,8 @@ class _Decorations:
         self._by_identity: Mapping[ProcessIdentity, Launch] = {n.identity: n for n in notes}
         self._by_session: Mapping[str, Launch] = {n.session_id: n for n in notes if n.session_id}
 
-    def session(self, seen: Observation) -> Session:
+    def session(self, seen: Observation, verdict: Verdict) -> Session:
         note = self._by_session.get(seen.session_id or "")
         if note is None and seen.owner is not None:
             note = self._by_identity.get(seen.owner.identity)
-        return Session(seen, judge(seen.evidence), note)
+        return Session(seen, verdict, note)
