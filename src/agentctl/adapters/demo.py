@@ -73,7 +73,8 @@ def _record(path: str, look: Look) -> jsonl.Record | None:
     except SourceError as error:
         look.unreadable(error)
         return None
-    if record is None or not str(record.get("procStart")).isdigit():
+    told = record is not None and isinstance(record.get("session"), str)
+    if record is None or not told or not str(record.get("procStart")).isdigit():
         look.problem("malformed", "not a record of a live process", path)
         return None
     return record
