@@ -1,0 +1,261 @@
+"""Claude Code (npm and native installs; formats seen in 2.1.197 and 2.1.325).
+
+Binding: `sessions/PID.json`, checked (claude_code_registry). Status: that record's, else what the
+transcript's last turn says (claude_code_transcript). Nothing is held open, and a live session may
+have neither file: then it is listed as the process that it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+
+from agentctl.adapters.base import Place, Wanted
+from agentctl.adapters.claude_code_registry import (
+    Leftover,
+    Paper,
+    job_word,
+    leftovers,
+    paper,
+    plausible,
+    root_of,
+    status,
+)
+from agentctl.adapters.claude_code_transcript import (
+    entry_point,
+    find,
+    read_ended,
+    read_live,
+)
+from agentctl.adapters.claude_code_turn import as_text, messages
+from agentctl.adapters.registry import COMMS
+from agentctl.errors import SourceError
+from agentctl.truth import clock, jsonl
+from agentctl.truth.bind import Bound, Tie, bind
+from agentctl.truth.judge import ACTIVITY
+from agentctl.truth.look import Look
+from agentctl.truth.model import Evidence, Facts, Message, Observation
+from agentctl.truth.observe import ended, facts_or_none, living
+from agentctl.truth.procfs import Process
+from agentctl.truth.survey import bare_process
+
+NAMES = ("claude", "claude.exe")  # npm's binary is called .exe on Linux too
+# Words after `claude` that start no session.
+COMMANDS = frozenset({
+    "agents", "attach", "auth", "auto-mode", "daemon", "doctor", "gateway", "import", "install", "kill",
+    "logs", "mcp", "plugin", "plugins", "purge", "respawn", "rm", "setup-token", "stop", "update",
+    "upgrade",
+})  # fmt: skip
+CHILD = "CLAUDE_CODE_CHILD_SESSION"
+
+
+class ClaudeCode:
+    name = "claude-code"
+    comms = COMMS["claude-code"]
+    binary = "claude"
+
+    def owns(self, process: Process) -> bool:
+        argv, exe = process.argv, process.exe
+        path = exe if exe is not None else next(iter(argv), "")
+        # background processes call themselves "claude bg-spare", in one word
+        name = path.rpartition("/")[2].partition(" ")[0]
+        ours = name in NAMES or (exe is not None and "/claude/versions/" in exe)
+        return ours and not _is_machinery(argv)
+
+    def live(self, look: Look) -> Iterable[Observation]:
+        papers = [paper(process, look) for process in look.owned]
+        cases = [(_tie(found, look), found) for found in papers]
+        said = {p.path: status(p.record, p.path, look) for p in papers if p.record is not None}
+        ties = [tie for tie, _ in cases if tie is not None]
+        # of two processes on one session, the one that decides its status stands for it
+        ties.sort(key=lambda tie: _urgency(said.get(tie.address)))
+        for session_id, bound in bind(ties).items():
+            sharing = [p for tie, p in cases if tie is not None and tie.session_id == session_id]
+            yield _living(look, bound, sharing, [e for p in sharing if (e := said.get(p.path))])
+        for tie, found in cases:
+            if tie is None:
+                yield from _without_session(found, look)
+
+    def history(self, look: Look, wanted: Wanted) -> Iterable[Observation]:
+        for root in look.roots(root_of):
+            left = {str(found.record.get("sessionId")): found for found in leftovers(root, look)}
+            jobs = set(look.names(f"{root}/jobs"))
+            for session_id, path in _transcripts(root, wanted.id_prefix, look):
+                found = left.get(session_id)
+                fate = found.fate(look) if found is not None else ()
+                for seen in ended(look, session_id, path, read_ended, wanted, *fate):
+                    job = job_word(root, session_id, look) if session_id[:8] in jobs else None
+                    yield _with_last_words(seen, found, job, look)
+
+    def messages(self, seen: Observation, look: Look) -> Iterator[Message]:
+        return messages(seen, look)
+
+    def places(self, look: Look) -> Iterable[Place]:
+        for root in look.roots(root_of):
+            yield Place("registry", f"{root}/sessions")
+            yield Place("transcripts", f"{root}/projects")
+            yield Place("background jobs", f"{root}/jobs")
+            for found in leftovers(root, look):
+                if not found.foreign:
+                    said = f"its process is gone (its last word: status {found.record.get('status')})"
+                    look.problem("stale", said, found.path)
+
+
+def _is_machinery(argv: Sequence[str]) -> bool:
+    """The supervisor of background jobs, and the terminals it makes for them."""
+    return tuple(argv[1:3]) == ("daemon", "run") or "--bg-pty-host" in argv[1:2]
+
+
+# which process runs which session
+
+
+def _tie(found: Paper, look: Look) -> Tie | None:
+    if found.record is not None:
+        session_id = found.session_id
+        if session_id is None:
+            look.problem("malformed", "names no session", found.path)
+            return None
+        settled = "status" in found.record or _argued(found.process.argv) == session_id
+        # `--continue` and the picker show a made-up id until they know, and no status. 2.1.197 never
+        # has a status with `-p`; but an id that has a transcript is not made up.
+        if settled or _transcript(found, session_id, look) is not None:
+            return Tie(session_id, found.process, "pid record", found.path)
+        return None
+    if (session_id := _argued(found.process.argv)) is not None:
+        return Tie(session_id, found.process, "argument", found.process.identity.address)
+    return _child_tie(found.process, look)
+
+
+def _argued(argv: Sequence[str]) -> str | None:
+    """The session that the command line names. A resume that forks names only its origin."""
+    for flags in (("--session-id",), ("--resume", "-r")):
+        for index, word in enumerate(argv):
+            flag, equals, value = word.partition("=")
+            if flag in flags and (equals or index + 1 < len(argv)):
+                found = value if equals else argv[index + 1]
+                return plausible(found) if len(found) == 36 and found.count("-") == 4 else None
+        if "--fork-session" in argv:
+            return None
+    return None
+
+
+def _child_tie(process: Process, look: Look) -> Tie | None:
+    """Its tools and hooks are told whose they are."""
+    for child in look.descendants(process):
+        try:
+            environ = child.environ()
+        except SourceError:  # ended meanwhile, or another user's: it tells nothing
+            continue
+        session_id = plausible(environ.get("CLAUDE_CODE_SESSION_ID"))
+        if session_id is not None and environ.get("CLAUDE_PID") == str(process.pid):
+            return Tie(session_id, process, "child's environment", child.identity.address)
+    return None
+
+
+def _urgency(said: Evidence | None) -> int:
+    return ACTIVITY.index(said.claim) if said is not None and said.trusted else len(ACTIVITY)
+
+
+# live sessions
+
+
+def _living(look: Look, bound: Bound, sharing: Sequence[Paper], said: Sequence[Evidence]) -> Observation:
+    owner = bound.candidates[0]
+    for other in sharing:
+        if other.process.pid != owner.pid:
+            look.set_aside(other.process, f"runs session {bound.session_id} too, as pid {owner.pid}")
+    found = next(p for p in sharing if p.process.pid == owner.pid)
+    path = _transcript(found, bound.session_id, look)
+    facts = _merged(facts_or_none(look, path, read_live), found.record or {})
+    doubt = _doubt(facts, bound, look)
+    if not doubt:
+        return living(look, bound, path, facts, *said)
+    turn = facts.turn
+    assert turn is not None
+    note = f"{turn.note}; {doubt}"
+    old = Evidence(turn.claim, f"{path}@{turn.offset}", "journal", turn.at, turn.detail, note, False)
+    return living(look, bound, path, facts._replace(turn=None), *said, old)
+
+
+def _doubt(facts: Facts, bound: Bound, look: Look) -> str:
+    """Why the transcript's last turn does not tell what this process is doing; empty if it does."""
+    owner = bound.candidates[0]
+    if facts.turn is None:
+        return ""
+    if facts.turn.at is not None and facts.turn.at < look.started_at(owner) - 1:
+        return "written before this process started"
+    # without a record nobody tells of a /clear, which leaves the arguments as they were
+    headless = "-p" in owner.argv or "--print" in owner.argv
+    if bound.method != "pid record" and not headless:
+        return "the process may have switched to another session since"
+    return ""
+
+
+def _merged(facts: Facts, record: jsonl.Record) -> Facts:
+    """The transcript's facts, with the record's where it knows better."""
+    named = as_text(record.get("name")) if record.get("nameSource") == "user" else None
+    touched = [t for t in (facts.last_activity_at, clock.from_ms(record.get("updatedAt"))) if t]
+    return facts._replace(
+        cwd=as_text(record.get("cwd")) or facts.cwd,  # a resume elsewhere shows here first
+        title=facts.title or named,
+        started_at=facts.started_at or clock.from_ms(record.get("startedAt")),
+        last_activity_at=max(touched, default=None),
+        entry_point=entry_point(record.get("kind"), record.get("entrypoint")) or facts.entry_point,
+        agent_version=as_text(record.get("version")) or facts.agent_version,
+    )
+
+
+def _without_session(found: Paper, look: Look) -> Iterator[Observation]:
+    """A process that runs no session we can name: its row says why, where that is known."""
+    process = found.process
+    if found.record is None and "--bg-spare" in process.argv[1:2]:
+        look.set_aside(process, "a spare for background jobs, not claimed yet")
+        return
+    if found.record is None and process.argv[1:2] and process.argv[1] in COMMANDS:
+        look.set_aside(process, f"`claude {process.argv[1]}` runs no session")
+        return
+    doubt = found.doubt
+    if found.record is not None:
+        note = f"session {found.record.get('sessionId')} is provisional until the record has a status"
+        doubt = Evidence("alive", found.path, "record", note=note, trusted=False)
+    elif doubt is None and look.environ_of(process).get(CHILD):
+        note = f"it inherited {CHILD}: interactive, it keeps neither record nor transcript"
+        doubt = Evidence("alive", process.identity.address, "derived", note=note)
+    if doubt is not None:
+        row = bare_process(look, process)
+        yield row._replace(evidence=(*row.evidence, doubt))
+
+
+# ended sessions
+
+
+def _transcripts(root: str, prefix: str, look: Look) -> Iterator[tuple[str, str]]:
+    for project in look.names(f"{root}/projects"):
+        for name in look.names(f"{root}/projects/{project}"):
+            # agent-ID.jsonl: older versions kept sub-agents here; they are no sessions
+            if name.endswith(".jsonl") and name.startswith(prefix) and not name.startswith("agent-"):
+                yield name[:-6], f"{root}/projects/{project}/{name}"
+
+
+def _with_last_words(
+    seen: Observation, left: Leftover | None, job: Evidence | None, look: Look
+) -> Observation:
+    """What a killed process's record said last, and what the supervisor of jobs says of it."""
+    words = [] if job is None else [job]
+    if left is not None:
+        said = status(left.record, left.path, look)
+        said = said or Evidence("alive", left.path, "record", note="no status", trusted=False)
+        words.append(said._replace(note=f"left behind by pid {left.number}: {said.note}"))
+    return seen._replace(evidence=(*seen.evidence, *(_unless_overtaken(w, seen) for w in words)))
+
+
+def _unless_overtaken(said: Evidence, seen: Observation) -> Evidence:
+    """Somebody else may have resumed and ended the session since."""
+    turn = seen.facts.turn
+    if turn is None or turn.at is None or said.at is None or turn.at <= said.at:
+        return said
+    return said._replace(note=f"{said.note}; overtaken by the transcript", trusted=False)
+
+
+def _transcript(found: Paper, session_id: str, look: Look) -> str | None:
+    cwd = as_text((found.record or {}).get("cwd")) or found.process.cwd
+    return find(found.root, session_id, cwd, look)

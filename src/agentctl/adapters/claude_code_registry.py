@@ -1,0 +1,250 @@
+"""Claude Code's own record of a process, `sessions/PID.json`: whose it is, and what it says.
+
+It is left behind by `kill -9`, rewritten in place (a reader may catch it empty), shared with
+containers that mount the same home (their pids mean other processes here), and names a provisional
+session until `--continue` has found its own. So it is believed only after it was checked.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from agentctl.errors import Gone, Malformed, SourceError
+from agentctl.truth import clock, files, jsonl
+from agentctl.truth.look import Environ, Look, home
+from agentctl.truth.model import Claim, Evidence
+from agentctl.truth.procfs import Process
+
+ATTEMPTS = 3  # a record caught half-written is whole a moment later
+SAYS: dict[str, tuple[Claim, str]] = {
+    "busy": ("working", ""),
+    "idle": ("idle", ""),
+    "shell": ("idle", "background shell"),  # the prompt is free, a command it left behind runs on
+}
+WAITS: dict[str, tuple[Claim, str]] = {
+    "permission prompt": ("waiting", "permission"),
+    "input needed": ("waiting", "question"),
+    "dialog open": ("idle", ""),  # /status, /model …: nobody is blocked on the agent
+}
+# What the supervisor of background jobs says of one that has no process.
+ENDED_JOBS = {"crashed": True, "resuming": True, "stopped": False}  # whether it comes back by itself
+DONE_JOBS = {"done": "completed", "failed": "failed"}
+RUNNING_JOBS = ("working", "running", "blocked")  # it has not noticed yet
+
+
+class Paper(NamedTuple):
+    """What a process's own record says, if it is its own."""
+
+    process: Process
+    root: str
+    path: str
+    record: jsonl.Record | None  # None: none, or none that can be believed
+    doubt: Evidence | None = None  # why not
+
+    @property
+    def session_id(self) -> str | None:
+        return plausible(self.record.get("sessionId")) if self.record is not None else None
+
+
+def root_of(environ: Environ) -> str | None:
+    base = home(environ)
+    return environ.get("CLAUDE_CONFIG_DIR") or (f"{base}/.claude" if base else None)
+
+
+def paper(process: Process, look: Look) -> Paper:
+    root = look.root_of(process, root_of) or ""
+    found = _look_up(process, process.pid, root, look)
+    if found.record is None and (inner := _inner_pid(process)) != process.pid:
+        # in a child pid namespace it writes the number that it has there
+        found = _look_up(process, inner, root, look)
+    if found.record is None and found.doubt is not None:
+        look.problem("stale", found.doubt.note, found.path)
+    return found
+
+
+def _look_up(process: Process, number: int, root: str, look: Look) -> Paper:
+    path = f"{root}/sessions/{number}.json"
+    try:
+        record = load(path)
+        doubt = _flaw(record, process)
+    except Gone:  # starting up, in a dialog before that, or a child session: absent is not dead
+        return Paper(process, root, path, None)
+    except SourceError as error:
+        look.unreadable(error)
+        return Paper(process, root, path, None)
+    if not doubt:
+        return Paper(process, root, path, record)
+    note = f"{doubt}: its session {record.get('sessionId')} is not this process's"
+    return Paper(process, root, path, None, Evidence("alive", path, "record", note=note, trusted=False))
+
+
+def load(path: str) -> jsonl.Record:
+    for _ in range(ATTEMPTS):
+        record = jsonl.parse(files.whole(path).data)
+        if record is not None:
+            return record
+    raise Malformed(path, "empty or half-written, not a JSON object")
+
+
+def _flaw(record: jsonl.Record, process: Process) -> str:
+    """Why the record is not this process's; empty if it is."""
+    if record.get("procStart") != str(process.identity.start):
+        return "written by an earlier process with this pid, or by one of another pid namespace"
+    written_in, lives_in = namespace(record), process.namespace
+    if written_in and lives_in and written_in != lives_in:  # versions before 2.1.2xx do not say
+        return f"written in another pid namespace, {written_in}"
+    return ""
+
+
+def namespace(record: jsonl.Record) -> str:
+    """`pid:[4026531836]` out of `linux:MACHINE:pid:[4026531836]`."""
+    _, colon, rest = str(record.get("pidDomain", "")).rpartition(":pid:")
+    return f"pid:{rest}" if colon else ""
+
+
+def _inner_pid(process: Process) -> int:
+    try:
+        return process.inner_pid()
+    except SourceError:  # it has just ended, or it may not be asked: the number we know
+        return process.pid
+
+
+def plausible(session_id: object) -> str | None:
+    """An id that may become part of a path."""
+    return session_id if isinstance(session_id, str) and session_id and "/" not in session_id else None
+
+
+def status(record: jsonl.Record, path: str, look: Look) -> Evidence | None:
+    """The live status it publishes; None while it publishes none."""
+    word = record.get("status")
+    if word is None:
+        return None
+    at = clock.from_ms(record.get("statusUpdatedAt", record.get("updatedAt")))
+    if word == "waiting":
+        return _waiting(record, path, at, look)
+    if str(word) not in SAYS:
+        return _drifted("status", record, path, look)
+    claim, note = SAYS[str(word)]
+    said = f"status {word}{f': {note}' if note else ''}"
+    return Evidence(claim, path, "record", at, note=said)
+
+
+def _waiting(record: jsonl.Record, path: str, at: float | None, look: Look) -> Evidence:
+    reason = record.get("waitingFor")
+    if reason is None:
+        return Evidence("waiting", path, "record", at, note="status waiting")
+    if str(reason) not in WAITS:
+        return _drifted("waitingFor", record, path, look)
+    claim, detail = WAITS[str(reason)]
+    return Evidence(claim, path, "record", at, detail, f"status waiting: {reason}")
+
+
+def _drifted(key: str, record: jsonl.Record, path: str, look: Look) -> Evidence:
+    word = record.get(key)
+    look.drift(key, word, str(record.get("version")), path)
+    return Evidence("working", path, "record", note=f"{key} {word!r}: not known", trusted=False)
+
+
+class Leftover(NamedTuple):
+    """A record whose process is not here (any more)."""
+
+    path: str
+    number: int
+    record: jsonl.Record
+    foreign: bool  # of another pid namespace or machine: its process may live where we cannot look
+
+    def fate(self, look: Look) -> Iterator[Evidence]:
+        """Where its process is, by the kernel's word."""
+        start = str(self.record.get("procStart"))
+        if self.foreign:
+            note = f"its record was written in {self.record.get('pidDomain')}, where we cannot look"
+            yield Evidence("hidden", self.path, "record", note=note)
+        elif start.isdecimal():
+            yield from look.fate(self.number, int(start), self.path)
+
+
+def leftovers(root: str, look: Look) -> Iterator[Leftover]:
+    machine, visible = _machine(), _visible(look)
+    for name in look.names(f"{root}/sessions"):
+        number, _, rest = name.partition(".")
+        if rest != "json" or not number.isdecimal():  # PID.HASH.key is a secret: never read
+            continue
+        path = f"{root}/sessions/{name}"
+        try:
+            record = load(path)
+        except Gone:
+            continue
+        except SourceError as error:
+            look.unreadable(error)
+            continue
+        if not _has_holder(record, int(number), look):
+            foreign = _is_foreign(record, machine, visible)
+            yield Leftover(path, int(number), record, foreign)
+
+
+def _has_holder(record: jsonl.Record, number: int, look: Look) -> bool:
+    """By its start alone among our own: in a child namespace the number is another one."""
+    here = (look.table.get(number), *look.owned)
+    starts = {str(process.identity.start) for process in here if process is not None and process.alive}
+    return record.get("procStart") in starts
+
+
+def _visible(look: Look) -> set[str]:
+    """Pid namespaces we see into: ours, and those of every process that we see."""
+    found = set()
+    for process in (look.table.get(os.getpid()), *look.owned):
+        try:
+            found.add((process.namespace or "") if process is not None else "")
+        except SourceError:  # it has just ended
+            continue
+    return found - {""}
+
+
+def _machine() -> str:
+    try:
+        return files.head("/etc/machine-id", 64).data.decode("ascii", "replace").strip()
+    except SourceError:  # not every system has one
+        return ""
+
+
+def _is_foreign(record: jsonl.Record, machine: str, visible: set[str]) -> bool:
+    """A home may be shared with containers and, over a network, with other machines."""
+    there, inside = str(record.get("pidDomain", "")).rpartition(":pid:")[0], namespace(record)
+    elsewhere = machine and there and there != f"linux:{machine}"
+    return bool(elsewhere) or bool(visible and inside and inside not in visible)
+
+
+# background jobs
+
+
+def job_word(root: str, session_id: str, look: Look) -> Evidence | None:
+    """The word of Claude's own supervisor on a background job that has no process."""
+    path = f"{root}/jobs/{session_id[:8]}/state.json"
+    try:
+        job = load(path)
+    except Gone:
+        return None
+    except SourceError as error:
+        look.unreadable(error)
+        return None
+    state, detail = str(job.get("state")), str(job.get("detail") or "")
+    if session_id not in (job.get("sessionId"), job.get("resumeSessionId")) or state in RUNNING_JOBS:
+        return None
+    at, note = clock.parse(job.get("updatedAt")), f"job {state}: {detail}"
+    if state in DONE_JOBS:
+        return Evidence("idle", path, "record", at, DONE_JOBS[state], note)
+    if state not in ENDED_JOBS:
+        look.drift("job state", state, str(job.get("cliVersion")), path)
+        return None
+    if ENDED_JOBS[state]:
+        note += "; Claude's own supervisor is about to respawn it"
+    return Evidence("exited", path, "record", at, note=note, value=_signal(detail))
+
+
+def _signal(detail: str) -> int | None:
+    """Minus the signal, out of `SIGKILL (137); respawning`."""
+    name, _, rest = detail.partition(" (")
+    number = rest.partition(")")[0]
+    return 128 - int(number) if name.startswith("SIG") and number.isdecimal() else None

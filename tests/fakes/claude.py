@@ -1,0 +1,364 @@
+"""A fake Claude Code: a real process that writes the native files as 2.1.325 does, step by step.
+
+Run as `claude.exe <this file>`; its command line is then overwritten with the one in FAKE_ARGV, so
+that /proc shows what the real one shows.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+import uuid
+from pathlib import Path
+from typing import Any
+
+from agentctl.testing import Puppet, Stage
+from agentctl.testing.player import Player, start_ticks
+
+VERSION = "2.1.325"
+MODEL = "claude-opus-5-5"
+
+
+class Claude(Player):
+    def __init__(self) -> None:
+        super().__init__()
+        self.root = os.environ.get("CLAUDE_CONFIG_DIR") or f"{self.home}/.claude"
+        self.version = os.environ.get("FAKE_VERSION", VERSION)
+        self.entrypoint = os.environ.get("FAKE_ENTRYPOINT", "cli")
+        self.kind = os.environ.get("FAKE_KIND", "interactive")
+        self.path = f"{self.root}/sessions/{os.getpid()}.json"
+        self.record: dict[str, Any] = {}
+        self.parent: str | None = None
+        self.turns = 0
+        self.home_of_transcript = self.cwd
+
+    # the registry
+
+    def begin(self) -> None:
+        _set_argv(os.environ["FAKE_ARGV"].split("\x1f"))
+        if "FAKE_COMM" in os.environ:
+            with open("/proc/self/comm", "w", encoding="ascii") as comm:
+                comm.write(os.environ["FAKE_COMM"])
+        if os.environ.get("FAKE_START") == "bare":  # a dialog, a child session, a spare
+            return
+        os.makedirs(f"{self.root}/sessions", mode=0o700, exist_ok=True)
+        self.session = self.resumed or os.environ.get("FAKE_SESSION") or str(uuid.uuid4())
+        self._locate()
+        self.record = self._first_record()
+        self._write_record()
+        if os.environ.get("FAKE_START") != "provisional":
+            self._status("idle")
+
+    def settle(self, session: str) -> None:
+        """`--continue` has found its session."""
+        self.session = session
+        self._locate()
+        self.record["sessionId"] = session
+        self._status("idle")
+
+    def claim(self) -> None:
+        """A spare becomes a background session."""
+        os.environ["FAKE_START"], self.kind = "", "bg"
+        self.begin()
+
+    def _first_record(self) -> dict[str, Any]:
+        now = _ms()
+        record: dict[str, Any] = {
+            "pid": os.getpid(), "sessionId": self.session, "cwd": self.cwd, "startedAt": now,
+            "procStart": str(start_ticks()), "version": self.version, "peerProtocol": 1,
+        }  # fmt: skip
+        named = {"name": f"{os.path.basename(self.cwd)}-5a", "nameSource": "derived"}
+        if self.version < "2.1.2":
+            return {**record, "kind": self.kind, "entrypoint": self.entrypoint, **named}
+        record |= {
+            "peerFeatures": ["notify_idle"], "kind": self.kind, "entrypoint": self.entrypoint,
+            "pidDomain": f"linux:{_machine()}:{os.readlink('/proc/self/ns/pid')}",
+            "asksForConvertedSkills": None, "messagingSocketPath": "/tmp/cc-socks/x.sock",
+            **named, "nameSince": now,
+        }  # fmt: skip
+        if self.kind == "bg":
+            record["jobId"] = str(self.session)[:8]
+        return record
+
+    def _status(self, word: str, waiting_for: str | None = None) -> None:
+        if self.version < "2.1.2":  # never with -p
+            return
+        self.record.pop("waitingFor", None)
+        self.record |= {"status": word, "updatedAt": _ms(), "statusUpdatedAt": _ms()}
+        if waiting_for is not None:
+            self.record["waitingFor"] = waiting_for
+        self._write_record()
+
+    def _write_record(self) -> None:
+        if os.path.exists(self.path) or not self.record.get("status"):  # never re-created
+            with open(self.path, "w", encoding="utf-8") as file:  # in place, as the real one
+                file.write(json.dumps(self.record, separators=(",", ":")))
+
+    # the transcript
+
+    def _locate(self) -> None:
+        projects = Path(self.root, "projects")
+        near = projects / _slug(self.cwd) / f"{self.session}.jsonl"
+        far = sorted(projects.glob(f"*/{self.session}.jsonl"))
+        self.transcript = near if near.exists() or not far else far[0]
+
+    def _append(self, *records: dict[str, Any]) -> None:
+        self.transcript.parent.mkdir(parents=True, exist_ok=True)
+        with self.transcript.open("a", encoding="utf-8") as file:
+            file.writelines(json.dumps(r, separators=(",", ":")) + "\n" for r in records)
+
+    def _message(self, kind: str, **more: Any) -> dict[str, Any]:
+        own = str(uuid.uuid4())
+        record = {
+            "parentUuid": self.parent, "isSidechain": False, "type": kind, **more, "uuid": own,
+            "timestamp": _now(), "userType": "external", "entrypoint": self.entrypoint,
+            "cwd": self.cwd, "sessionId": self.session, "version": self.version, "gitBranch": "HEAD",
+        }  # fmt: skip
+        if self.kind == "bg":
+            record["sessionKind"] = "bg"
+        self.parent = own
+        return record
+
+    def _said(self, content: Any, **more: Any) -> dict[str, Any]:
+        return self._message("user", message={"role": "user", "content": content}, **more)
+
+    def _reply(self, block: dict[str, Any], reason: str | None, **more: Any) -> dict[str, Any]:
+        usage = {
+            "input_tokens": 11, "output_tokens": 7,
+            "cache_read_input_tokens": 2000, "cache_creation_input_tokens": 100,
+        }  # fmt: skip
+        message = {
+            "id": f"msg_{uuid.uuid4().hex[:24]}", "type": "message", "role": "assistant",
+            "model": MODEL, "content": [block], "stop_reason": reason, "usage": usage,
+        }  # fmt: skip
+        message |= more.pop("message", {})
+        return self._message("assistant", **more) | {"message": message}
+
+    def _bookkeeping(self) -> list[dict[str, Any]]:
+        """What stands last almost always."""
+        last = {"type": "last-prompt", "lastPrompt": self.prompt, "sessionId": self.session}
+        return [last, {"type": "atis-latch", "atis": "", "sessionId": self.session}]
+
+    def _request(self) -> dict[str, Any]:
+        source = "repl_main_thread" if self.entrypoint == "cli" else "sdk"
+        return {
+            "type": "api-request", "sessionId": self.session, "timestamp": _now(),
+            "version": self.version, "querySource": source, "params": {"model": MODEL},
+        }  # fmt: skip
+
+    # steps
+
+    def work(self) -> None:
+        self._status("busy")
+        prompt = self.prompt if self.turns == 0 else f"{self.prompt}, turn {self.turns + 1}"
+        self.turns += 1
+        opening: list[dict[str, Any]] = [{"type": "mode", "mode": "normal", "sessionId": self.session}]
+        if self.entrypoint != "cli":
+            opening = [
+                {
+                    "type": "queue-operation",
+                    "operation": word,
+                    "timestamp": _now(),
+                    "sessionId": self.session,
+                }
+                for word in ("enqueue", "dequeue")
+            ]
+        said = self._said(prompt, promptSource="typed", turnOrigin="human")
+        environment = self._message("attachment", attachment={"type": "environment"})
+        request = [self._request()] if self.version >= "2.1.2" else []
+        self._append(*opening, said, environment, *request, *self._bookkeeping())
+
+    def ask(self) -> None:
+        self._append(self._reply(_tool("Bash", command="touch x"), "tool_use"), *self._bookkeeping())
+        self._status("waiting", "permission prompt")
+
+    def question(self) -> None:
+        self._append(self._reply(_tool("AskUserQuestion", questions=[]), "tool_use"))
+        self._status("waiting", "input needed")
+
+    def rest(self) -> None:
+        self._append(self._reply(_text("done as asked"), "end_turn"))
+        if self.entrypoint == "cli":
+            self._append(self._message("system", subtype="turn_duration", durationMs=5))
+        self._append(*self._bookkeeping())
+        self._status("idle")
+
+    def fail(self) -> None:
+        told = self._reply(
+            _text("API Error: 529"), "stop_sequence", message={"model": "<synthetic>"},
+            error="server_error", isApiErrorMessage=True, apiErrorStatus=529,
+        )  # fmt: skip
+        self._append(told, *self._bookkeeping())
+        self._status("idle")
+
+    def interrupt(self) -> None:
+        self._append(self._reply(_text("hang"), None, isAbortedMidStream=True))
+        self._append(self._said([_text("[Request interrupted by user]")]))
+        self._status("idle")
+
+    def shell(self) -> None:
+        self.rest()
+        self._status("shell")
+
+    def dialog(self) -> None:
+        self._status("waiting", "dialog open")
+
+    def say(self, word: str) -> None:
+        """Any status word, as a later version might say."""
+        self._status(word)
+
+    def delegate(self) -> None:
+        """The main turn ends while a background sub-agent runs on; the status stays busy."""
+        agent = self.transcript.with_suffix("") / "subagents" / "agent-a55ebc3b7117d7d3f.jsonl"
+        agent.parent.mkdir(parents=True, exist_ok=True)
+        line = self._said("sub work", agentId="a55ebc3b7117d7d3f") | {"isSidechain": True}
+        agent.write_text(json.dumps(line) + "\n", encoding="utf-8")
+        self._append(self._reply(_text("launched"), "end_turn"))
+        ended = self._message("system", subtype="turn_duration", pendingBackgroundAgentCount=1)
+        self._append(ended, *self._bookkeeping())
+
+    def clear(self) -> None:
+        """/clear: a new session in the same process, its transcript made at once."""
+        self._append(self._cost())
+        self.session, self.parent = str(uuid.uuid4()), None
+        self._locate()
+        self._append(self._said("<local-command-caveat>…</local-command-caveat>", isMeta=True))
+        self._append(self._said("<command-name>/clear</command-name>"))
+        self.record["sessionId"] = self.session
+        self._status("idle")
+
+    def branch(self) -> None:
+        """/branch: the lines so far are copied into a new session, marked with their origin."""
+        old = [json.loads(line) for line in self.transcript.read_text(encoding="utf-8").splitlines()]
+        origin, self.session = self.session, str(uuid.uuid4())
+        self._locate()
+        for record in old:
+            if "uuid" in record:
+                mark = {"sessionId": origin, "messageUuid": record["uuid"]}
+                self._append({**record, "sessionId": self.session, "forkedFrom": mark})
+        self._append({"type": "custom-title", "customTitle": "side road", "sessionId": self.session})
+        self.record |= {"sessionId": self.session, "name": "side road", "nameSource": "user"}
+        self._status("idle")
+
+    def half(self) -> None:
+        """Caught between truncating the record and writing it."""
+        with open(self.path, "w", encoding="utf-8") as file:
+            file.write('{"pid":12,"sess')
+
+    def spawn(self) -> None:
+        """A tool at work: a child that is told whose it is."""
+        own = {"CLAUDE_PID": str(os.getpid()), "CLAUDE_CODE_SESSION_ID": os.environ["FAKE_SESSION"]}
+        out, into = os.pipe()
+        if os.fork() == 0:
+            os.close(out)
+            os.set_inheritable(into, True)  # it says when it is there
+            program = f"printf x >&{into}; exec sleep 60"
+            os.execve("/bin/sh", ["sh", "-c", program], {**os.environ, **own})
+        os.read(out, 1)
+
+    def end(self, code: int) -> None:
+        if self.transcript.exists():
+            self._append(self._cost())
+        if os.path.exists(self.path):
+            os.unlink(self.path)
+
+    def _cost(self) -> dict[str, Any]:
+        used = {
+            "inputTokens": 11 * self.turns, "outputTokens": 7 * self.turns,
+            "cacheReadInputTokens": 2000 * self.turns, "cacheCreationInputTokens": 100 * self.turns,
+        }  # fmt: skip
+        return {
+            "type": "cost-state", "sessionId": self.session, "totalCostUSD": 0.001 * self.turns,
+            "modelUsage": {MODEL: used}, "hasUnknownModelCost": False,
+        }  # fmt: skip
+
+
+def _text(text: str) -> dict[str, Any]:
+    return {"type": "text", "text": text}
+
+
+def _tool(name: str, **given: Any) -> dict[str, Any]:
+    return {"type": "tool_use", "id": f"toolu_{uuid.uuid4().hex[:24]}", "name": name, "input": given}
+
+
+def _slug(path: str) -> str:
+    return "".join(c if c.isascii() and c.isalnum() else "-" for c in path)
+
+
+def _ms() -> int:
+    return time.time_ns() // 1_000_000
+
+
+def _now() -> str:
+    whole, millis = divmod(_ms(), 1000)
+    return time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(whole)) + f".{millis:03d}Z"
+
+
+def _machine() -> str:
+    try:
+        with open("/etc/machine-id", encoding="ascii") as file:
+            return file.read().strip()
+    except OSError:
+        return ""
+
+
+def _set_argv(words: list[str]) -> None:
+    """Overwrite the command line: the script's own path must not show."""
+    with open("/proc/self/stat", "rb") as stat:
+        fields = stat.read().rpartition(b")")[2].split()
+    start, end = int(fields[45]), int(fields[46])  # arg_start, arg_end: fields 48 and 49
+    line = b"\0".join(os.fsencode(word) for word in words)
+    assert len(line) < end - start, "no room for the command line"
+    with open("/proc/self/mem", "r+b", buffering=0) as memory:
+        memory.seek(start)
+        memory.write(line.ljust(end - start, b"\0"))
+
+
+class ClaudeStage(Stage):
+    adapter = "claude-code"
+    binary: tuple[str, ...] = (
+        "lib",
+        "node_modules",
+        "@anthropic-ai",
+        "claude-code",
+        "bin",
+        "claude.exe",
+    )
+    wrapper: tuple[str, ...] = ()
+
+    @property
+    def config(self) -> Path:
+        return self.home / ".claude"
+
+    def program(self, prompt: str, resume: str | None) -> list[str]:
+        room = " " * 200  # for the real command line
+        return [*self.wrapper, self.masked(*self.binary), str(Path(__file__)), room]
+
+    def start(
+        self,
+        cwd: Path | None = None,
+        *,
+        resume: str | None = None,
+        prompt: str = "a prompt",
+        environ: dict[str, str] | None = None,
+        argv: tuple[str, ...] = (),
+    ) -> Puppet:
+        """`argv`: what /proc shows behind `claude`."""
+        words = argv or (("--resume", resume) if resume else (prompt,))
+        name = "claude bg-spare" if "--bg-spare" in words else "claude"
+        given = {"FAKE_ARGV": "\x1f".join((name, *words)), **(environ or {})}
+        return super().start(cwd, resume=resume, prompt=prompt, environ=given)
+
+    def record(self, puppet: Puppet) -> Path:
+        return self.config / "sessions" / f"{puppet.pid}.json"
+
+    def transcript(self, session_id: str | None) -> Path:
+        return next(self.config.glob(f"projects/*/{session_id}.jsonl"))
+
+    def records(self, puppet: Puppet) -> list[Path]:
+        return [self.record(puppet), self.transcript(puppet.session_id)]
+
+
+if __name__ == "__main__":
+    Claude().play()
