@@ -1,0 +1,297 @@
+"""The cost of the hot verbs against their limits: `make bench`.
+
+Writes build/bench.json and build/bench.md. A limit is a ratio to a floor measured in the same run,
+so it means the same on any machine. Exit code 0, unless --check is given and a limit is missed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+import tempfile
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from tests.bench import corpus
+from tests.bench.corpus import Corpus
+from tests.bench.live import Troupe
+from tests.bench.measure import Command, Meter
+
+BINARIES = os.path.dirname(sys.executable)
+AGENTCTL = os.path.join(BINARIES, "agentctl")
+FLOOR = os.path.join(os.path.dirname(os.path.abspath(__file__)), "floor.py")
+BUILD = Path(__file__).parents[2] / "build"
+SINCE_DAYS = 90
+MEGABYTE = 1 << 20
+
+
+class Row(NamedTuple):
+    what: str
+    ours: float  # ms of CPU, or MB
+    floor: float | None
+    limit: float | None  # of the ratio; without a floor, of ours; None: for information
+    unit: str = "ms"
+
+    @property
+    def ratio(self) -> float | None:
+        return self.ours / self.floor if self.floor else None
+
+    @property
+    def verdict(self) -> str:
+        if self.limit is None:
+            return ""
+        measured = self.ours if self.floor is None else self.ours / self.floor
+        return "ok" if measured <= self.limit else "MISS"
+
+    def cells(self) -> list[str]:
+        floor = "" if self.floor is None else f"{self.floor:.1f} {self.unit}"
+        ratio = "" if self.ratio is None else f"{self.ratio:.2f}"
+        unit = "" if self.floor is not None else f" {self.unit}"
+        limit = "" if self.limit is None else f"≤ {self.limit:g}{unit}"
+        return [self.what, f"{self.ours:.1f} {self.unit}", floor, ratio, limit, self.verdict]
+
+
+class Scale(NamedTuple):
+    """How much of everything."""
+
+    histories: tuple[int, ...] = (10, 100, 1000, 5000)
+    live: int = 8
+    crowds: tuple[int, ...] = (50, 200)
+    transcript: int = MEGABYTE  # bytes of each in the crowd
+    rounds: int = 21
+    slow_rounds: int = 7  # of commands that read every session
+
+
+QUICK = Scale((10, 40), 4, (8,), 1 << 16, 5, 3)
+SMOKE = Scale((5, 10), 4, (4,), 1 << 14, 1, 1)
+
+
+class Bench:
+    def __init__(self, meter: Meter, root: Path, scale: Scale) -> None:
+        self.meter = meter
+        self.root = root
+        self.scale = scale
+        self.notes: list[str] = []
+
+    def rows(self) -> Iterator[Row]:
+        yield from self._start_up()
+        yield from self._histories()
+        yield from self._crowds()
+
+    def _start_up(self) -> Iterator[Row]:
+        environ = {"HOME": str(self.root), "PATH": "/usr/bin:/bin"}
+        commands = {"bare": bare(environ), "v": ours(environ, "--version"), "h": ours(environ, "--help")}
+        cost = self.meter.compare(commands, self.scale.rounds)
+        floor = cost["bare"].cpu * 1000
+        yield Row("bare interpreter", floor, None, None)
+        yield Row("--version", cost["v"].cpu * 1000, floor, 2)
+        yield Row("--help", cost["h"].cpu * 1000, floor, 4)
+
+    # a few live agents beside a long history
+
+    def _histories(self) -> Iterator[Row]:
+        scale, now = self.scale, time.time()
+        with ExitStack() as stack:
+            troupes: dict[int, Troupe] = {}
+            built: dict[int, Corpus] = {}
+            for size in scale.histories:
+                stage = self.root / f"history-{size}"
+                giant = size == scale.histories[-1]
+                built[size] = corpus.build(stage / "home", size, now=now, giant=giant)
+                troupes[size] = stack.enter_context(Troupe(stage))
+                troupes[size].grow_to(scale.live)
+            largest = scale.histories[-1]
+            self._tell(troupes[largest], built[largest])
+            yield from self._list_beside_history(troupes)
+            yield from self._one_of_many(troupes[largest], built[largest])
+            yield from self._everything(troupes[largest], built[largest], now)
+            yield from self._memory(troupes[largest], built[largest])
+
+    def _tell(self, troupe: Troupe, made: Corpus) -> None:
+        """What the commands measured below answer: a measure of a wrong answer is worth nothing."""
+        everything = self._answer(ours(troupe.environ, "list", "-a", "--json"))
+        expected, found = sum(map(len, made.ids.values())), len(everything["sessions"])
+        problems = len(everything["problems"])
+        self.notes.append(
+            f"{expected} ended sessions in {made.bytes >> 20} MB and {len(troupe.puppets)} live agents: "
+            f"`list -a` finds {found} sessions and {problems} problems"
+        )
+        self._tell_living(troupe)
+
+    def _tell_living(self, troupe: Troupe) -> None:
+        found = self._answer(ours(troupe.environ, "list", "--json"))
+        bound = [s for s in found["sessions"] if s["id"] is not None]
+        states = ", ".join(sorted({s["status"] for s in bound}))
+        self.notes.append(
+            f"{len(troupe.puppets)} live agents: `list` finds {len(bound)} with a session ({states}) "
+            f"and {len(found['problems'])} problems"
+        )
+
+    def _list_beside_history(self, troupes: Mapping[int, Troupe]) -> Iterator[Row]:
+        sizes = list(troupes)
+        last = troupes[sizes[-1]]
+        commands = {"bare": bare(last.environ), "alone": ours(last.deserted, "list")}
+        commands |= {str(size): ours(t.environ, "list") for size, t in troupes.items()}
+        cost = self.meter.compare(commands, self.scale.rounds)
+        floor = cost["bare"].cpu * 1000
+        yield Row(f"list, 0 live, history {sizes[-1]}", cost["alone"].cpu * 1000, floor, None)
+        for size in sizes:
+            what = f"list, {self.scale.live} live, history {size}"
+            yield Row(what, cost[str(size)].cpu * 1000, floor, 6)
+        most, least = cost[str(sizes[-1])].cpu * 1000, cost[str(sizes[0])].cpu * 1000
+        yield Row(f"list, history {sizes[-1]} against {sizes[0]}", most, least, 1.1)
+
+    def _one_of_many(self, troupe: Troupe, made: Corpus) -> Iterator[Row]:
+        chosen = {agent: ids[len(ids) // 2] for agent, ids in made.ids.items() if ids}
+        living = next(p.session_id for _, p in troupe.puppets if p.session_id is not None)
+        chosen["live"] = living
+        for verb in ("status", "why", "peek"):
+            commands = {"list": ours(troupe.environ, "list")}
+            commands |= {agent: ours(troupe.environ, verb, id_) for agent, id_ in chosen.items()}
+            cost = self.meter.compare(commands, self.scale.rounds // 2 + 1)
+            floor = cost.pop("list").cpu * 1000
+            worst = max(cost, key=lambda name: cost[name].cpu)
+            what = f"{verb} of one in {self.scale.histories[-1]}, worst: {worst}"
+            yield Row(what, cost[worst].cpu * 1000, floor, 1.5)
+
+    def _everything(self, troupe: Troupe, made: Corpus, now: float) -> Iterator[Row]:
+        cache = Path(troupe.environ["AGENTCTL_HOME"]) / "cache.db"
+        since = str(now - SINCE_DAYS * 86400)
+        words = ("list", "-a", "--since", f"{SINCE_DAYS}d", "--json")
+        size = self.scale.histories[-1]
+        commands = {
+            "stat": floor_program(troupe.environ, "stat", str(made.home), since),
+            "warm": ours(troupe.environ, *words),
+        }
+        cost = self.meter.compare(commands, self.scale.slow_rounds)
+        yield Row(
+            f"list -a --since {SINCE_DAYS}d --json, {size}, warm",
+            cost["warm"].cpu * 1000, cost["stat"].cpu * 1000, 5,
+        )  # fmt: skip
+        commands = {
+            "read": floor_program(troupe.environ, "read", str(made.home), since),
+            "cold": ours(troupe.environ, *words)._replace(before=lambda: forget(cache)),
+        }
+        cost = self.meter.compare(commands, self.scale.slow_rounds)
+        yield Row(
+            f"list -a --since {SINCE_DAYS}d --json, {size}, cold",
+            cost["cold"].cpu * 1000, cost["read"].cpu * 1000, 3,
+        )  # fmt: skip
+
+    def _memory(self, troupe: Troupe, made: Corpus) -> Iterator[Row]:
+        giant = made.ids["claude-code"][-1]
+        asked = {"list": ("list",), "list --json": ("list", "--json"), "doctor": ("doctor",)}
+        for verb in ("status", "why", "peek", "logs"):
+            asked |= {f"{verb} of {agent}": (verb, ids[0]) for agent, ids in made.ids.items() if ids}
+            asked[f"{verb} of 5 GB"] = (verb, giant)
+        used = {name: self._memory_of(troupe, words) for name, words in asked.items()}
+        worst = max(used, key=lambda name: used[name])
+        yield Row(f"memory of a read verb, worst: {worst}", used[worst], None, 40, "MB")
+        yield Row("memory of list", used["list"], None, 40, "MB")
+        cache = Path(troupe.environ["AGENTCTL_HOME"]) / "cache.db"
+        most = 0.0
+        for words in (("list", "-a"), ("list", "-a", "--json")):
+            forget(cache)
+            cold = self._memory_of(troupe, words)
+            most = max(most, cold, self._memory_of(troupe, words))
+        yield Row(f"memory of list -a, {self.scale.histories[-1]}", most, None, 64, "MB")
+
+    def _memory_of(self, troupe: Troupe, words: Iterable[str]) -> float:
+        return self.meter.run(ours(troupe.environ, *words))[1]
+
+    # many live agents
+
+    def _crowds(self) -> Iterator[Row]:
+        stage = self.root / "crowd"
+        corpus.build(stage / "home", self.scale.histories[0], now=time.time())
+        with Troupe(stage) as troupe:
+            for count in self.scale.crowds:
+                troupe.grow_to(count, transcript=self.scale.transcript)
+                self._tell_living(troupe)
+                commands = {"bare": bare(troupe.environ), "list": ours(troupe.environ, "list")}
+                cost = self.meter.compare(commands, self.scale.rounds // 2 + 1)
+                limit = 14 if count == self.scale.crowds[-1] else None
+                what = f"list, {count} live, {self.scale.transcript / MEGABYTE:g} MB each"
+                yield Row(what, cost["list"].cpu * 1000, cost["bare"].cpu * 1000, limit)
+                yield Row(f"memory of list, {count} live", cost["list"].memory, None, 40, "MB")
+
+    def _answer(self, command: Command) -> dict[str, Any]:
+        out, err = self.root / "answer.json", self.root / "answer.err"
+        self.meter.run(command, out=str(out), err=str(err))
+        answer: dict[str, Any] = json.loads(out.read_bytes())
+        for problem in answer["problems"][:3]:
+            self.notes.append(f"problem: {problem}")
+        return answer
+
+
+def bare(environ: Mapping[str, str]) -> Command:
+    return Command([sys.executable, "-I", "-c", "pass"], environ)
+
+
+def ours(environ: Mapping[str, str], *words: str) -> Command:
+    return Command([AGENTCTL, *words], environ)
+
+
+def floor_program(environ: Mapping[str, str], *words: str) -> Command:
+    return Command([sys.executable, "-I", FLOOR, *words], environ)
+
+
+def forget(cache: Path) -> None:
+    for path in cache.parent.glob(f"{cache.name}*"):
+        path.unlink()
+
+
+def measure(scale: Scale, root: Path) -> tuple[list[Row], list[str]]:
+    """Rows as they come are printed; all are returned, with notes on what was there."""
+    rows = []
+    with Meter() as meter:
+        bench = Bench(meter, root, scale)
+        for row in bench.rows():
+            rows.append(row)
+            print(told(row.cells()), flush=True)
+    return rows, bench.notes
+
+
+def told(cells: list[str]) -> str:
+    what, *rest = cells
+    return f"{what:<52}" + "".join(f"{cell:>11}" for cell in rest)
+
+
+def report(rows: list[Row], notes: list[str]) -> str:
+    head = ["what", "ours", "floor", "ratio", "limit", ""]
+    lines = [head, ["---"] * len(head), *(row.cells() for row in rows)]
+    table = "\n".join(f"| {' | '.join(cells)} |" for cells in lines)
+    return f"{table}\n\n" + "".join(f"- {note}\n" for note in notes)
+
+
+def save(rows: list[Row], notes: list[str]) -> None:
+    BUILD.mkdir(exist_ok=True)
+    shapes = [{**row._asdict(), "ratio": row.ratio, "verdict": row.verdict} for row in rows]
+    (BUILD / "bench.json").write_text(
+        json.dumps({"rows": shapes, "notes": notes}, indent=1) + "\n", encoding="utf-8"
+    )
+    (BUILD / "bench.md").write_text(report(rows, notes), encoding="utf-8")
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="bench", description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--quick", action="store_true", help="a small corpus: does it run at all")
+    parser.add_argument("--check", action="store_true", help="exit 1 when a limit is missed")
+    arguments = parser.parse_args()
+    print(told(["what", "ours", "floor", "ratio", "limit", ""]))
+    with tempfile.TemporaryDirectory(prefix="agentctl-bench-") as directory:
+        rows, notes = measure(QUICK if arguments.quick else Scale(), Path(directory))
+    for note in notes:
+        print(note)
+    save(rows, notes)
+    missed = any(row.verdict == "MISS" for row in rows)
+    return int(arguments.check and missed)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
