@@ -1,0 +1,51 @@
+"""Evidence, processes and ties as hypothesis draws them."""
+
+from typing import get_args
+
+from hypothesis import strategies as st
+
+from agentctl.truth.bind import METHODS, Tie
+from agentctl.truth.judge import ENDINGS, WAITING_FOR
+from agentctl.truth.model import Authority, Claim, Evidence, ProcessIdentity
+from agentctl.truth.procfs import Process
+
+times = st.none() | st.floats(0, 4e9)
+codes = st.none() | st.sampled_from([0, 1, 2, 126, 130, 137, 143, 255, -2, -9, -15])
+details = st.sampled_from(["", *ENDINGS, *WAITING_FOR, "parked"])
+
+
+def evidences(**fixed: object) -> st.SearchStrategy[Evidence]:
+    parts = {
+        "claim": st.sampled_from(get_args(Claim)),
+        "address": st.sampled_from(["proc:7@1", "/a.json", "/b.jsonl@12"]),
+        "authority": st.sampled_from(get_args(Authority)),
+        "at": times,
+        "detail": details,
+        "note": st.sampled_from(["", "it says so"]),
+        "trusted": st.booleans(),
+        "value": codes,
+    }
+    parts.update({name: st.just(value) for name, value in fixed.items()})
+    return st.builds(Evidence, **parts)
+
+
+bodies = st.lists(evidences(), max_size=8).map(tuple)
+
+
+def process(pid: int, parent: int = 1, state: str = "S", start: int | None = None) -> Process:
+    """One that is in no process table."""
+    identity = ProcessIdentity("boot", pid, pid * 100 if start is None else start)
+    return Process(identity, parent, state, "agent")
+
+
+PROCESSES = [process(pid, parent=pid // 2) for pid in (10, 11, 20, 21)]
+DEAD = process(12, state="Z")
+
+ties = st.builds(
+    Tie,
+    session_id=st.sampled_from("abcd"),
+    process=st.sampled_from([*PROCESSES, DEAD]),
+    method=st.sampled_from(METHODS),
+    address=st.just("/somewhere"),
+    shared=st.booleans(),
+)
