@@ -30,17 +30,26 @@ class Process:
 
     __slots__ = (
         "_argv", "_cwd", "_described", "_environ", "_exe", "_files", "_namespace", "_uid",
-        "comm", "exit_status", "identity", "mounts", "parent", "replaced", "state", "withheld",
+        "comm", "exit_status", "identity", "layout", "mounts", "parent", "replaced", "state", "withheld",
     )  # fmt: skip
 
     def __init__(
-        self, identity: ProcessIdentity, parent: int, state: str, comm: str, exit_status: int = 0
+        self,
+        identity: ProcessIdentity,
+        parent: int,
+        state: str,
+        comm: str,
+        exit_status: int = 0,
+        *,
+        layout: int = 0,
     ) -> None:
         self.identity = identity
         self.parent = parent
         self.state = state
         self.comm = comm
         self.exit_status = exit_status  # as wait() would give it; means nothing unless a zombie's
+        # where its arguments lie in memory: as in its parent until it execs, random after; 0: withheld
+        self.layout = layout
         self.withheld: tuple[str, ...] = ()  # what the kernel refused to tell us
         # its mount namespace, `mnt:[4026531841]`; None: withheld, or not looked at yet
         self.mounts: str | None = None
@@ -212,14 +221,17 @@ class _Handle:
 class Stat:
     """The few fields of /proc/PID/stat that matter."""
 
-    __slots__ = ("comm", "exit_status", "parent", "start", "state")
+    __slots__ = ("comm", "exit_status", "layout", "parent", "start", "state")
 
-    def __init__(self, comm: str, state: str, parent: int, start: int, exit_status: int) -> None:
+    def __init__(
+        self, comm: str, state: str, parent: int, start: int, exit_status: int, *, layout: int
+    ) -> None:
         self.comm = comm
         self.state = state
         self.parent = parent
         self.start = start
         self.exit_status = exit_status
+        self.layout = layout
 
 
 def parse_stat(raw: bytes) -> Stat:
@@ -229,8 +241,9 @@ def parse_stat(raw: bytes) -> Stat:
     if len(fields) < 20:
         raise Malformed("/proc/PID/stat", "too few fields")
     comm = head.partition(b"(")[2].decode("utf-8", "replace")
-    exit_status = int(fields[49]) if len(fields) > 49 else 0
-    return Stat(comm, fields[0].decode("ascii"), int(fields[1]), int(fields[19]), exit_status)
+    exit_status, layout = (int(fields[49]), int(fields[45])) if len(fields) > 49 else (0, 0)
+    state, parent, start = fields[0].decode("ascii"), int(fields[1]), int(fields[19])
+    return Stat(comm, state, parent, start, exit_status, layout=layout)
 
 
 def read_process(pid: int, boot: str) -> Process:
@@ -244,7 +257,7 @@ def read_process(pid: int, boot: str) -> Process:
     except OSError as error:
         raise _translated(error, f"proc:{pid}") from error
     identity = ProcessIdentity(boot, pid, stat.start)
-    return Process(identity, stat.parent, stat.state, stat.comm, stat.exit_status)
+    return Process(identity, stat.parent, stat.state, stat.comm, stat.exit_status, layout=stat.layout)
 
 
 def read_table() -> dict[int, Process]:
