@@ -1,0 +1,130 @@
+"""Pi (`@earendil-works/pi-coding-agent`, before that `@mariozechner/…`) and its Rust port.
+
+Binding: `pi_binding`, mostly inferred, because Pi erases its arguments and keeps no file open.
+Status: the last message of the session file, `pi_transcript`. Before 0.99 the file appears only with
+the first complete answer: until then there is a process and no session. Pi asks no permission, and its
+few dialogs leave no trace: it is never seen waiting.
+
+A last answer with stopReason "error" is a failed turn. If 1.x marked it for a retry and the process
+lives, the turn goes on or a person has cancelled it, and the file is the same: activity unknown. Older
+versions retry without a mark; there the turn counts as failed, and its note says what may come.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from agentctl.adapters import pi_binding as binding
+from agentctl.adapters.base import Place, Wanted
+from agentctl.adapters.pi_transcript import read, retry_or_not, said
+from agentctl.adapters.registry import COMMS
+from agentctl.truth import observe
+from agentctl.truth.bind import bind
+from agentctl.truth.look import Look
+from agentctl.truth.model import EntryPoint, Evidence, Facts, Message, Observation
+from agentctl.truth.observe import ended, facts_or_none, living, transcript
+from agentctl.truth.procfs import Process
+
+BINARIES = frozenset({"pi", "pi-rust", "pi_agent_rust"})
+# Options of node and bun that take the next word as their value.
+WITH_VALUE = frozenset({"-r", "--require", "--import", "--loader", "--experimental-loader", "-C"})
+
+
+class Pi:
+    name = "pi"
+    comms = COMMS["pi"]
+    binary = "pi"
+
+    def owns(self, process: Process) -> bool:
+        renamed = process.argv == ("pi",)  # a moment before its comm is
+        if process.exe is None:  # another user's: what it calls itself is all there is
+            return renamed and process.comm == "pi"
+        runtime = process.exe.rpartition("/")[2]
+        if runtime not in binding.RUNTIMES:
+            return runtime in BINARIES
+        return renamed or process.comm == "pi" or _is_pi(_script(process.argv))
+
+    def live(self, look: Look) -> Iterable[Observation]:
+        known: dict[str, Facts] = {}
+
+        def facts(path: str) -> Facts:
+            if path not in known:
+                known[path] = facts_or_none(look, path, read)
+            return known[path]
+
+        claims = binding.claims(look, facts)
+        paths = {claim.tie.session_id: claim.path for claim in claims if claim.path}
+        for session, bound in bind(claim.tie for claim in claims).items():
+            path = paths.get(session)
+            found = facts(path) if path is not None else Facts()
+            entry = _entry_point(bound.owner) if bound.owner is not None else None
+            found, doubtful = _settled(found, path)
+            yield living(look, bound, path, found._replace(entry_point=entry), *doubtful)
+
+    def history(self, look: Look, wanted: Wanted) -> Iterable[Observation]:
+        for root in _roots(look):
+            for path in _transcripts(root, look):
+                session = binding.id_of(path, look)
+                if session is not None and session.startswith(wanted.id_prefix):
+                    yield from ended(look, session, path, read, wanted)
+
+    def messages(self, seen: Observation, look: Look) -> Iterator[Message]:
+        for offset, record in transcript(seen, look):
+            yield from said(offset, record)
+
+    def places(self, look: Look) -> Iterable[Place]:
+        for root in _roots(look):
+            yield Place("transcripts", root)
+
+
+def _settled(facts: Facts, path: str | None) -> tuple[Facts, tuple[Evidence, ...]]:
+    """Shows the failed answer that may be retried, and believes it not."""
+    if not retry_or_not(facts):
+        return facts, ()
+    doubtful = tuple(e._replace(trusted=False) for e in observe.said(facts, path))
+    return facts._replace(turn=None), doubtful
+
+
+def _is_pi(script: str) -> bool:
+    return script.rpartition("/")[2] == "pi" or "/pi-coding-agent/" in script
+
+
+def _script(argv: tuple[str, ...]) -> str:
+    """What node or bun runs: the first argument that is neither an option nor the value of one."""
+    words = iter(argv[1:])
+    for word in words:
+        if word in WITH_VALUE:
+            next(words, None)
+        elif not word.startswith("-") and word != "run":
+            return word
+    return ""
+
+
+def _entry_point(process: Process) -> EntryPoint | None:
+    """Only while the arguments are visible."""
+    headless = {"-p", "--print", "--mode"}.intersection(process.argv)
+    return "headless" if headless else None
+
+
+def _roots(look: Look) -> list[str]:
+    """Every directory that holds session files, or directories of them."""
+    places = (binding.tree, binding.flat, binding.rust_tree)
+    found = [root for place in places for root in look.roots(place)]
+    known = dict.fromkeys(found)
+    for process in look.owned:
+        own = binding.directory(process, look)
+        if own is not None and own.rpartition("/")[0] not in known:
+            known[own] = None
+    return list(known)
+
+
+def _transcripts(root: str, look: Look) -> Iterator[str]:
+    """The files of a flat directory, or of the directories below, one for each working directory.
+    What else the Rust port keeps there (an index, `.v2` and `.blobs` directories) is not for us."""
+    for name in look.names(root):
+        if name.endswith(".jsonl"):
+            yield f"{root}/{name}"
+        elif name.startswith("--") and name.endswith("--"):
+            for inner in look.names(f"{root}/{name}"):
+                if inner.endswith(".jsonl"):
+                    yield f"{root}/{name}/{inner}"

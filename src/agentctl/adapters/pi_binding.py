@@ -1,0 +1,345 @@
+"""Which Pi process runs which session file, though Pi hides it: it overwrites its arguments, never
+keeps its file open and writes no pid anywhere.
+
+Exact: a command that Pi runs for a session carries the session's id in its environment (since 0.82);
+arguments, while they are still visible (0.2 to 0.9 s, always in the Rust port).
+
+Inferred: Pi makes the header's time, which is also in the file's name, 0.2 to 1.5 s after its start,
+long before it writes the file. A process's *own* files are those born in that window, in its directory,
+and those whose id continues the sequence of such a file: 1.x numbers its ids per process, which shows
+`/new`. It runs the one of them that it wrote last, unless somebody wrote another file since that it may
+have moved to (`/resume`, or `/new` in versions with random ids): then nothing tells, unless its turn is
+open, because whoever is in the middle of a turn has not moved. A process without a file of its own runs
+the one older file that was written since it started and that no other process claims. Two candidates on
+either side are `bind`'s to refuse.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+from agentctl.adapters.pi_transcript import header_of, session_id
+from agentctl.errors import Gone, SourceError
+from agentctl.truth import clock, files, jsonl
+from agentctl.truth.bind import Method, Tie
+from agentctl.truth.look import Environ, Look, home
+from agentctl.truth.model import Facts
+from agentctl.truth.procfs import Process
+
+WINDOW = 3.0  # seconds after the start of a process in which it makes its header
+TICK = 0.02  # a start is known to a clock tick (10 ms); nobody has made a header by then
+KIN = 4096  # ids of one process are a few apart in a sequence of 2^41, begun at random
+RUNTIMES = frozenset({"node", "nodejs", "bun"})  # what runs the original; the Rust port is a binary
+
+
+class File(NamedTuple):
+    """A session file, of which only the name has been looked at."""
+
+    path: str
+    name: str
+    id: str
+
+
+class Claim(NamedTuple):
+    """A tie, and the file it is about, if there is one."""
+
+    tie: Tie
+    path: str | None
+
+
+# where the files are
+
+
+def agent_directory(environ: Environ) -> str | None:
+    given, base = environ.get("PI_CODING_AGENT_DIR"), home(environ)
+    return _absolute(given, environ, "/") if given else f"{base}/.pi/agent" if base else None
+
+
+def tree(environ: Environ) -> str | None:
+    """Sessions in one directory for each working directory."""
+    root = agent_directory(environ)
+    return f"{root}/sessions" if root else None
+
+
+def rust_tree(environ: Environ) -> str | None:
+    return environ.get("PI_SESSIONS_DIR") or None
+
+
+def flat(environ: Environ) -> str | None:
+    """All sessions in one directory, if somebody wants it so."""
+    given = environ.get("PI_CODING_AGENT_SESSION_DIR")
+    if given:
+        return _absolute(given, environ, "/")
+    root = agent_directory(environ)
+    return _setting(f"{root}/settings.json", environ, "/") if root else None
+
+
+def directory(process: Process, look: Look) -> str | None:
+    """Where this process keeps its sessions; None when its working directory is withheld."""
+    environ, cwd = look.environ_of(process), process.cwd
+    if cwd is None:
+        return None
+    given = option(process.argv, "--session-dir") or environ.get("PI_CODING_AGENT_SESSION_DIR")
+    if given:
+        return look.through(process, _absolute(given, environ, cwd))
+    project = look.through(process, f"{cwd}/.pi/settings.json")
+    configured = _setting(project, environ, cwd) or flat(environ)
+    if configured:
+        return look.through(process, configured)
+    port = (process.exe or "").rpartition("/")[2] not in RUNTIMES
+    root = (rust_tree(environ) if port else None) or tree(environ)
+    return look.through(process, f"{root}/{slug(cwd)}") if root else None
+
+
+def slug(cwd: str) -> str:
+    plain = cwd.removeprefix("/").replace("/", "-").replace("\\", "-").replace(":", "-")
+    return f"--{plain}--"
+
+
+def option(argv: Sequence[str], *names: str) -> str | None:
+    """The value behind one of these options, if the arguments are still visible."""
+    return next((argv[i + 1] for i, word in enumerate(argv[:-1]) if word in names), None)
+
+
+def _absolute(path: str, environ: Environ, cwd: str) -> str:
+    if path == "~" or path.startswith("~/"):
+        path = f"{home(environ) or ''}{path[1:]}"
+    path = path if path.startswith("/") else f"{cwd}/{path}"
+    return path.rstrip("/") or "/"
+
+
+def _setting(path: str, environ: Environ, cwd: str) -> str | None:
+    """`sessionDir` in a settings file; one that is absent or unreadable sets nothing."""
+    try:
+        given = (jsonl.parse(files.whole(path).data) or {}).get("sessionDir")
+    except SourceError:
+        return None
+    return _absolute(given, environ, cwd) if isinstance(given, str) and given else None
+
+
+# who runs what
+
+
+def claims(look: Look, facts: Callable[[str], Facts]) -> list[Claim]:
+    """Every reason to believe that a live process runs a session."""
+    found: list[Claim] = []
+    rest: dict[str, list[Process]] = {}
+    for process in look.owned:
+        exact = _told_by_child(process, look) or _told_by_argument(process, look)
+        if exact is not None:
+            found.append(exact)
+        elif (place := directory(process, look)) is not None:
+            rest.setdefault(place, []).append(process)
+    taken = {claim.tie.session_id for claim in found}
+    for place, processes in rest.items():
+        found.extend(_Shelf(place, processes, taken, look, facts).claims())
+    return found
+
+
+def _told_by_child(process: Process, look: Look) -> Claim | None:
+    """The session that the youngest command below it was started for. An id that the process itself
+    has inherited is that of the session which started *it*."""
+    inherited = look.environ_of(process).get("PI_SESSION_ID")
+    others = {other.pid for other in look.owned}
+    for child in sorted(look.descendants(process), key=lambda p: -p.identity.start):
+        environ = _environ(child)
+        told = environ.get("PI_SESSION_ID")
+        if (
+            told
+            and told != inherited
+            and (child.pid in others or not _below(child, others, process, look))
+        ):
+            tie = Tie(told, process, "child's environment", f"{child.identity.address}/environ")
+            path = environ.get("PI_SESSION_FILE")
+            return Claim(tie, look.through(child, path) if path else None)
+    return None
+
+
+def _below(child: Process, others: set[int], process: Process, look: Look) -> bool:
+    """Whether another Pi stands between the two: what it runs is its own business."""
+    parent = look.table.get(child.parent)
+    while parent is not None and parent.pid != process.pid:
+        if parent.pid in others:
+            return True
+        parent = look.table.get(parent.parent)
+    return False
+
+
+def _environ(process: Process) -> Mapping[str, str]:
+    try:
+        return process.environ()
+    except SourceError:  # gone, or run as another user: it tells us nothing
+        return {}
+
+
+def _told_by_argument(process: Process, look: Look) -> Claim | None:
+    place = directory(process, look) if len(process.argv) > 1 else None
+    if place is None:
+        return None
+    method: Method = "argument"
+    source = f"{process.identity.address}/cmdline"
+    chosen = option(process.argv, "--session-id")
+    if chosen is not None:
+        path = next((f.path for f in _files(place, look.names(place)) if f.id == chosen), None)
+        return Claim(Tie(chosen, process, method, source), path)
+    given = option(process.argv, "--session")
+    if given is None:
+        return None
+    if "/" in given or given.endswith(".jsonl"):
+        path = _absolute(given, look.environ_of(process), process.cwd or "/")
+        known = id_of(path, look)
+        return Claim(Tie(known, process, method, source), path) if known else None
+    # any prefix that only one session of this directory has
+    fitting = [f for f in _files(place, look.names(place)) if f.id.startswith(given)]
+    exact = [f for f in fitting if f.id == given] or fitting
+    if len(exact) != 1:
+        return None
+    return Claim(Tie(exact[0].id, process, method, source), exact[0].path)
+
+
+def id_of(path: str, look: Look) -> str | None:
+    """By name; a file with a name of somebody's choice says it in its header."""
+    known = session_id(path)
+    if known is None:
+        told = (_header(path, look) or {}).get("id")
+        known = told if isinstance(told, str) else None
+    return known
+
+
+class _Shelf:
+    """The session files of one directory, and the processes that keep theirs there."""
+
+    def __init__(
+        self,
+        place: str,
+        processes: Sequence[Process],
+        taken: set[str],
+        look: Look,
+        facts: Callable[[str], Facts],
+    ) -> None:
+        self._look = look
+        self._facts = facts
+        self._place = place
+        self._processes = processes
+        self._taken = taken
+        self._names = [name for name in look.names(place) if name.endswith(".jsonl")]
+        self._headers: dict[str, jsonl.Record | None] = {}
+        self._written: dict[str, float] = {}
+
+    def claims(self) -> Iterator[Claim]:
+        own = {process.pid: self._own(process) for process in self._processes}
+        spoken_for = {file.id for found in own.values() for file in found} | self._taken
+        for process in self._processes:
+            current = self._current(own[process.pid])
+            for file in [*current, *self._others(process, current, spoken_for)]:
+                yield Claim(Tie(file.id, process, "inferred", file.path), file.path)
+
+    def _own(self, process: Process) -> list[File]:
+        """Born in its window, and what continues their sequence."""
+        start = self._look.started_at(process)
+        born = [f for f in self._between(start, start + WINDOW) if self._fits(f, process, start)]
+        if not born:
+            return []
+        later = self._between(start + WINDOW, self._look.now + 1)
+        return born + [f for f in later if any(kin(f.id, b.id) for b in born)]
+
+    def _current(self, own: Sequence[File]) -> list[File]:
+        """Of each sequence of ids the file written last; several: any of them may be the one."""
+        found: list[File] = []
+        for file in sorted(own, key=lambda f: -self._time(f.path)):
+            if not any(kin(file.id, other.id) for other in found):
+                found.append(file)
+        return found
+
+    def _others(self, process: Process, current: Sequence[File], spoken_for: set[str]) -> list[File]:
+        """Files that it may have moved to: written later than its own, claimed by nobody."""
+        turns = [self._facts(file.path).turn for file in current]
+        if any(turn is not None and turn.claim == "working" for turn in turns):
+            return []
+        start = self._look.started_at(process)
+        since = max((self._time(f.path) for f in current), default=start + TICK)
+        names = [n for n in self._names if self._time(f"{self._place}/{n}") > since]
+        recent = [f for f in _files(self._place, names) if f.id not in spoken_for]
+        older = [f for f in recent if f.name < _moment(start + TICK)]
+        # Without a file of its own no sign points to it; `look.unowned` says that it may be the one.
+        younger = [f for f in recent if f not in older and current and not _born_elsewhere(f, current)]
+        return [f for f in older + younger if self._here(f, process)]
+
+    def _between(self, low: float, high: float) -> list[File]:
+        """By name alone, so that a long history costs no look into it."""
+        first, last = _moment(low), _moment(high)
+        names = [name for name in self._names if first < name < last]
+        return [f for f in _files(self._place, names) if f.id not in self._taken]
+
+    def _fits(self, file: File, process: Process, start: float) -> bool:
+        born = clock.parse((self._header(file) or {}).get("timestamp"))
+        return born is not None and TICK < born - start < WINDOW and self._here(file, process)
+
+    def _here(self, file: File, process: Process) -> bool:
+        return (self._header(file) or {}).get("cwd") == process.cwd
+
+    def _header(self, file: File) -> jsonl.Record | None:
+        if file.path not in self._headers:
+            self._headers[file.path] = _header(file.path, self._look)
+        return self._headers[file.path]
+
+    def _time(self, path: str) -> float:
+        """When it was last written."""
+        if path not in self._written:
+            status = self._look.status(path)
+            self._written[path] = status.st_mtime if status is not None else 0.0
+        return self._written[path]
+
+
+def _born_elsewhere(file: File, current: Sequence[File]) -> bool:
+    """`/new` makes UUIDv7 ids, and in 1.x they would continue the sequence."""
+    return sequence(file.id) is None or any(_numbers_its_ids(f.path) for f in current)
+
+
+def _numbers_its_ids(path: str) -> bool:
+    """Whether 1.x began this file: it alone writes down its system message."""
+    try:
+        return b'"role":"system"' in files.head(path, 4096).data
+    except SourceError:
+        return False
+
+
+def kin(one: str, other: str) -> bool:
+    """Whether one process made both ids."""
+    first, second = sequence(one), sequence(other)
+    if first is None or second is None:
+        return one == other
+    return abs(first - second) < KIN
+
+
+def sequence(session: str) -> int | None:
+    """The 41 bits of a UUIDv7 that 1.x counts up within a process; random in older versions."""
+    digits = session.replace("-", "")
+    if len(session) != 36 or len(digits) != 32 or digits[12] != "7":
+        return None
+    try:
+        low = int(digits[16:24], 16)
+        return int(digits[13:16], 16) << 29 | (low >> 1 & 0x1FFFFFFF)
+    except ValueError:
+        return None
+
+
+def _files(place: str, names: Iterable[str]) -> list[File]:
+    found = [(name, session_id(name)) for name in names]
+    return [File(f"{place}/{name}", name, known) for name, known in found if known]
+
+
+def _header(path: str, look: Look) -> jsonl.Record | None:
+    try:
+        return header_of(path)
+    except Gone:
+        return None
+    except SourceError as error:
+        look.unreadable(error)
+        return None
+
+
+def _moment(seconds: float) -> str:
+    """A time as file names begin with it: they sort as their times do."""
+    return (clock.rfc3339(seconds) or "").rstrip("Z").replace(":", "-").replace(".", "-")
