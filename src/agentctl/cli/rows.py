@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from agentctl.cli.table import Cell, Column
+from agentctl.cli.table import WHOLE, Cell, Column
 from agentctl.cli.text import age, one_line, tilde
 from agentctl.truth.judge import ACTIVITY
 from agentctl.truth.model import STATUSES, Session
@@ -19,12 +19,12 @@ COLOURS = {
     "killed": "red",
 }
 LAYOUT = (
-    Column("ID", 8),
-    Column("STATUS", 11),
-    Column("AGENT", 6),
-    Column("MODEL", 8),
-    Column("DIRECTORY", 12),
-    Column("ABOUT", 16, stretches=True),
+    Column("ID", WHOLE),  # so that it can be typed back
+    Column("STATUS", WHOLE),
+    Column("AGENT", 6, goes=2),
+    Column("MODEL", 8, goes=4),
+    Column("DIRECTORY", 12, goes=3),
+    Column("ABOUT", 16, goes=1),
 )
 # How much of an id tells two sessions apart. Ids that begin with a time need more of it.
 SHORT_RANDOM, SHORT_TIMED, SHORT_OTHER = 8, 13, 12
@@ -94,7 +94,7 @@ def _row(session: Session, short: str, now: float, home: str | None) -> list[Cel
         Cell(told, colour),
         Cell(session.seen.adapter),
         Cell(one_line(facts.model or "-")),
-        Cell(one_line(tilde(facts.cwd, home)) if facts.cwd else "-"),
+        Cell(one_line(tilde(facts.cwd, home)) if facts.cwd else "-", keep_end=True),
         Cell(about(session)),
     ]
 

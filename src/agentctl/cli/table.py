@@ -6,20 +6,22 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from agentctl.cli.text import cut, pad, paint, width
+from agentctl.cli.text import cut, cut_front, pad, paint, width
 
 GAP = 2
+WHOLE = 1 << 16  # a `least` that no text exceeds: this column is never cut to make room
 
 
 class Cell(NamedTuple):
     text: str
     colour: str = ""
+    keep_end: bool = False  # a path: when it is too long, its beginning goes
 
 
 class Column(NamedTuple):
     title: str
-    least: int  # columns it keeps however narrow the terminal
-    stretches: bool = False  # takes what is left
+    least: int  # columns it keeps, if its texts are that long
+    goes: int = 0  # in a terminal too narrow for every column's least, the highest goes first; 0: stays
 
 
 def render(
@@ -36,28 +38,41 @@ def _line(row: Sequence[Cell], widths: Sequence[int], *, colour: bool) -> str:
     last = len(shown) - 1
     parts = []
     for index, (cell, size) in enumerate(shown):
-        text = cut(cell.text, size)
+        text = cut_front(cell.text, size) if cell.keep_end else cut(cell.text, size)
         parts.append(paint(text if index == last else pad(text, size), cell.colour, on=colour))
     return (" " * GAP).join(parts).rstrip()
 
 
 def _widths(layout: Sequence[Column], rows: Sequence[Sequence[Cell]], columns: int) -> list[int]:
-    """Natural widths where they fit; else the widest shrink first, down to their least."""
-    wanted = [
-        max(width(column.title), max((width(row[i].text) for row in rows), default=0))
+    """Natural widths where they fit; else the widest give way first, down to their least; else whole
+    columns go. 0: not shown."""
+    natural = [
+        max(width(column.title), *(width(row[i].text) for row in rows), 0)
         for i, column in enumerate(layout)
     ]
-    excess = sum(wanted) + GAP * (len(layout) - 1) - columns
-    order = sorted(range(len(layout)), key=lambda i: (not layout[i].stretches, -wanted[i]))
-    for i in order:
-        if excess <= 0:
+    least = [min(column.least, wanted) for column, wanted in zip(layout, natural, strict=True)]
+    for i in sorted(range(len(layout)), key=lambda i: -layout[i].goes):
+        if _total(least) <= columns or not layout[i].goes:
             break
-        given = min(excess, max(0, wanted[i] - layout[i].least))
-        wanted[i] -= given
-        excess -= given
-    for i in order:  # a terminal too narrow even for the least: drop what stretches, then the widest
-        if excess <= 0 or i == 0:
-            continue
-        excess -= wanted[i] + GAP
-        wanted[i] = 0
-    return wanted
+        least[i] = natural[i] = 0
+    if _total(least) > columns:
+        return _squeezed(least, columns)
+    fitting, level = natural, min(columns, max(natural))
+    while _total(fitting) > columns:
+        level -= 1
+        fitting = [max(low, min(high, level)) for low, high in zip(least, natural, strict=True)]
+    return fitting
+
+
+def _squeezed(least: Sequence[int], columns: int) -> list[int]:
+    """No room even for what must stay: from the left, as far as it goes."""
+    widths, left = [], columns
+    for size in least:
+        widths.append(max(0, min(size, left)))
+        left -= size + GAP if size else 0
+    return widths
+
+
+def _total(widths: Sequence[int]) -> int:
+    shown = [size for size in widths if size]
+    return sum(shown) + GAP * (len(shown) - 1)

@@ -7,6 +7,8 @@ import os
 import sys
 
 ELLIPSIS = "…"
+# Whether an emoji is drawn in colour; terminals disagree on the width it then has.
+_PRESENTATION = ("\ufe0e", "\ufe0f")
 COLOURS = {
     "red": 31,
     "green": 32,
@@ -33,34 +35,59 @@ def many_lines(text: str) -> list[str]:
 
 
 def _harmless(character: str) -> str:
-    if character.isprintable() or character == " ":
+    if character in _PRESENTATION:
+        return ""
+    if (character.isprintable() and not _unseen(character)) or character == " ":
         return character
     if character.isspace():
         return " "
     return f"\\x{ord(character):02x}" if ord(character) < 256 else f"\\u{ord(character):04x}"
 
 
+def _unseen(character: str) -> bool:
+    """Variation selectors: printable by name, invisible by nature, and able to carry a message."""
+    return "\ufe00" <= character <= "\ufe0f" or "\U000e0100" <= character <= "\U000e01ef"
+
+
 def width(text: str) -> int:
     """Columns it takes."""
     if text.isascii():
         return len(text)
-    from unicodedata import combining, east_asian_width
+    return sum(map(_columns_of, text))
 
-    wide = sum(east_asian_width(c) in "WF" for c in text)
-    return len(text) + wide - sum(bool(combining(c)) for c in text)
+
+def _columns_of(character: str) -> int:
+    if character.isascii():
+        return 1
+    from unicodedata import category, east_asian_width
+
+    # marks sit on the letter before them, and so do the vowels and finals of a Hangul syllable
+    if category(character) in ("Mn", "Me") or "\u1160" <= character <= "\u11ff":
+        return 0
+    return 2 if east_asian_width(character) in "WF" else 1
 
 
 def cut(text: str, columns: int) -> str:
     """At most that many columns, an ellipsis where something is missing."""
     if width(text) <= columns:
         return text
-    kept, left = [], columns - 1
-    for character in text:
-        left -= width(character)
+    return _fitting(text, columns - 1).rstrip() + ELLIPSIS if columns > 0 else ""
+
+
+def cut_front(text: str, columns: int) -> str:
+    """The same of a path, whose end tells more than its beginning."""
+    if width(text) <= columns:
+        return text
+    return ELLIPSIS + _fitting(text[::-1], columns - 1)[::-1].lstrip() if columns > 0 else ""
+
+
+def _fitting(text: str, columns: int) -> str:
+    left = columns
+    for index, character in enumerate(text):
+        left -= _columns_of(character)
         if left < 0:
-            break
-        kept.append(character)
-    return "".join(kept).rstrip() + ELLIPSIS
+            return text[:index]
+    return text
 
 
 def pad(text: str, columns: int) -> str:
@@ -78,8 +105,8 @@ def paint(text: str, colour: str, *, on: bool) -> str:
 def columns() -> int:
     """Of the terminal; of COLUMNS; wide when neither is there, so that a pipe loses nothing."""
     given = os.environ.get("COLUMNS", "")
-    if given.isdigit() and int(given) > 0:
-        return int(given)
+    if given.isascii() and given.isdigit() and int(given[:6]) > 0:
+        return int(given[:6])
     try:
         return os.get_terminal_size(sys.stdout.fileno()).columns or 80
     except (OSError, ValueError):
@@ -95,6 +122,7 @@ def age(seconds: float) -> str:
 
 
 def tilde(path: str, home: str | None) -> str:
-    if home and home != "/" and (path == home or path.startswith(home + "/")):
-        return "~" + path[len(home) :]
+    base = (home or "").rstrip("/")
+    if base and (path == base or path.startswith(base + "/")):
+        return "~" + path[len(base) :]
     return path
