@@ -2,21 +2,34 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
+from io import TextIOWrapper
 
 from agentctl import __version__
 
 
 def main() -> int:
+    _prepare_streams()
     try:
-        code = dispatch(sys.argv[1:])
+        try:
+            code = dispatch(sys.argv[1:])
+        except SystemExit as told:  # argparse, after --help
+            code = told.code if isinstance(told.code, int) else 0
         sys.stdout.flush()
     except KeyboardInterrupt:
+        _drop_output()
         return 130
     except BrokenPipeError:  # `agentctl list | head -1` is not an error
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _drop_output()
         return 0
+    except OSError as error:
+        if error.errno not in (errno.ENOSPC, errno.EIO, errno.EDQUOT, errno.EFBIG):
+            raise
+        _drop_output()
+        sys.stderr.write(f"agentctl: cannot write the answer: {error.strerror}\n")
+        return 1
     return code
 
 
@@ -35,6 +48,22 @@ def dispatch(arguments: list[str]) -> int:
     if first.startswith("-"):  # `agentctl --json` is `agentctl list --json`
         return run("list", arguments)
     return run(first, arguments[1:])
+
+
+def _prepare_streams() -> None:
+    """A closed stream swallows; a character that the terminal's encoding lacks is a question mark,
+    which keeps its row's width, where an exception would keep nothing."""
+    if sys.stdout is None:
+        sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115 - until we exit
+    if sys.stderr is None:
+        sys.stderr = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115 - until we exit
+    if isinstance(sys.stdout, TextIOWrapper):
+        sys.stdout.reconfigure(errors="replace")
+
+
+def _drop_output() -> None:
+    """Whatever is still unwritten: the interpreter's last flush must not complain about it."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 if __name__ == "__main__":
