@@ -9,13 +9,21 @@ from __future__ import annotations
 import marshal
 import os
 import sqlite3
+import stat
+import time
 from typing import Any
 
+from agentctl.store.private import make_private
 from agentctl.truth.model import Facts, Tokens, Turn
 
 # Raised whenever Facts or the meaning of one of its fields changes: what an older version
 # remembered is forgotten.
 FORMAT = 1
+PATIENCE = 0.2  # seconds for another writer to finish
+# Seconds. A file as young as that may change again within the grain of its time stamp, and keep its
+# size: it is not remembered yet.
+GRAIN = 1.0
+SIGNED = (1 << 63) - 1
 
 _SCHEMA = """
 create table if not exists facts (
@@ -31,6 +39,7 @@ class Cache:
         self._path = path
         self._known: dict[str, tuple[int, int, int, bytes]] = {}
         self._new: dict[str, tuple[int, int, int, bytes]] = {}
+        self._rotten = False
         self._load()
 
     def __enter__(self) -> Cache:
@@ -42,44 +51,56 @@ class Cache:
 
     def recall(self, path: str, status: os.stat_result) -> Facts | None:
         row = self._known.get(path)
-        if row is None or row[:3] != (status.st_ino, status.st_size, status.st_mtime_ns):
+        if row is None or row[:3] != _version(status):
             return None
         return unpack(row[3])
 
     def remember(self, path: str, status: os.stat_result, facts: Facts) -> None:
-        self._new[path] = (status.st_ino, status.st_size, status.st_mtime_ns, pack(facts))
+        if status.st_mtime > time.time() - GRAIN:
+            return
+        try:
+            path.encode()
+        except UnicodeEncodeError:  # a name that is no UTF-8: not worth a second way to write it
+            return
+        self._new[path] = (*_version(status), pack(facts))
 
     def _load(self) -> None:
+        quoted = self._path.replace("%", "%25").replace("?", "%3f").replace("#", "%23")
         try:
-            connection = sqlite3.connect(f"file:{self._path}?mode=ro", uri=True, timeout=0.2)
-        except sqlite3.Error:  # there is none yet
+            if not stat.S_ISREG(os.stat(self._path).st_mode):
+                return
+            connection = sqlite3.connect(f"file:{quoted}?mode=ro", uri=True, timeout=PATIENCE)
+        except (OSError, sqlite3.Error):  # there is none yet
             return
         try:
             if connection.execute("pragma user_version").fetchone() == (FORMAT,):
                 rows = connection.execute("select path, inode, size, mtime_ns, said from facts")
                 self._known = {row[0]: row[1:] for row in rows}
-        except sqlite3.Error:  # a broken cache remembers nothing; it is written anew below
+        except sqlite3.Error as error:  # a broken cache remembers nothing
             self._known = {}
+            self._rotten = _rotten(error)
         finally:
             connection.close()
 
     def _save(self) -> None:
         """Best effort: a read-only home or a full disk costs speed, not truth."""
         try:
-            os.makedirs(os.path.dirname(self._path), mode=0o700, exist_ok=True)
-            connection = sqlite3.connect(self._path, timeout=0.2)
+            if self._rotten:
+                self._discard()
+            make_private(self._path)
+            connection = sqlite3.connect(self._path, timeout=PATIENCE)
         except (OSError, sqlite3.Error):
             return
         try:
             self._write(connection)
-        except sqlite3.DatabaseError:
+        except sqlite3.Error as error:
             connection.close()
-            self._discard()
+            if _rotten(error):  # and not merely busy, full or read-only
+                self._discard()
         finally:
             connection.close()
 
     def _write(self, connection: sqlite3.Connection) -> None:
-        os.chmod(self._path, 0o600)  # it holds the beginnings of people's prompts
         if connection.execute("pragma user_version").fetchone() != (FORMAT,):
             connection.execute("drop table if exists facts")
             connection.execute(_SCHEMA)
@@ -89,11 +110,26 @@ class Cache:
             connection.executemany("insert or replace into facts values (?, ?, ?, ?, ?)", rows)
 
     def _discard(self) -> None:
-        """A file that is no database, or not ours: the next run starts a new one."""
-        try:
-            os.unlink(self._path)
-        except OSError:
-            return
+        """A file that is no database, or not ours: a new one is made. Its journal goes first, lest it
+        be played back into the new one."""
+        for path in (f"{self._path}-journal", f"{self._path}-wal", self._path):
+            try:
+                os.unlink(path)
+            except OSError:
+                continue
+
+
+def _version(status: os.stat_result) -> tuple[int, int, int]:
+    """Of a file's content. Inodes are unsigned, SQLite's integers are not."""
+    return status.st_ino & SIGNED, status.st_size, status.st_mtime_ns
+
+
+def _rotten(error: sqlite3.Error) -> bool:
+    return error.sqlite_errorcode & 0xFF in (
+        sqlite3.SQLITE_NOTADB,
+        sqlite3.SQLITE_CORRUPT,
+        sqlite3.SQLITE_ERROR,  # no such table: somebody else's, or half made
+    )
 
 
 def pack(facts: Facts) -> bytes:
@@ -103,13 +139,17 @@ def pack(facts: Facts) -> bytes:
     return marshal.dumps(tuple(plain))
 
 
-def unpack(said: bytes) -> Facts:
-    plain = list(marshal.loads(said))  # noqa: S302 - our own file, 0600, in our own directory
-    if plain[_TOKENS] is not None:
-        plain[_TOKENS] = Tokens._make(plain[_TOKENS])
-    if plain[_TURN] is not None:
-        plain[_TURN] = Turn._make(plain[_TURN])
-    return Facts._make(plain)
+def unpack(said: bytes) -> Facts | None:
+    """None: it is not what `pack` made."""
+    try:
+        plain = list(marshal.loads(said))  # noqa: S302 - our own file, 0600, in our own directory
+        if plain[_TOKENS] is not None:
+            plain[_TOKENS] = Tokens._make(plain[_TOKENS])
+        if plain[_TURN] is not None:
+            plain[_TURN] = Turn._make(plain[_TURN])
+        return Facts._make(plain)
+    except (ValueError, TypeError, EOFError, IndexError):
+        return None
 
 
 _TOKENS = Facts._fields.index("tokens")

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-import os
 import sqlite3
+import time
 
-from agentctl.errors import SourceError, Unsupported
+from agentctl.errors import Malformed, SourceError, Unsupported
+from agentctl.store.private import make_private
 from agentctl.truth.files import translated
 
 PATIENCE = 5.0  # seconds: writers hold it for microseconds, but there may be fifty of them
+BEAT = 0.005
 
 # Each runs once, in order; `pragma user_version` counts those that have. Never edit one: add one.
 MIGRATIONS = (
@@ -27,14 +29,34 @@ MIGRATIONS = (
 def open_writable(path: str) -> sqlite3.Connection:
     """Create it if need be and bring it up to date."""
     try:
-        os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
-        os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
+        make_private(path)
     except OSError as error:
         raise translated(error, path) from error
     connection = sqlite3.connect(path, timeout=PATIENCE, isolation_level=None)
-    connection.execute("pragma journal_mode = wal")
-    _migrate(connection, path)
+    try:
+        _write_ahead(connection)
+        _migrate(connection, path)
+    except sqlite3.Error as error:
+        connection.close()
+        raise Malformed(path, str(error)) from error
+    except SourceError:
+        connection.close()
+        raise
     return connection
+
+
+def _write_ahead(connection: sqlite3.Connection) -> None:
+    """The one statement that does not wait its turn: where two switch a new database at once, SQLite
+    fails one of them at once, whatever its timeout."""
+    deadline = time.monotonic() + PATIENCE
+    while True:
+        try:
+            connection.execute("pragma journal_mode = wal")
+            return
+        except sqlite3.OperationalError as error:
+            if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY or time.monotonic() > deadline:
+                raise
+        time.sleep(BEAT)
 
 
 def version(connection: sqlite3.Connection) -> int:

@@ -4,10 +4,11 @@ identity or its id; a note without a session is shown nowhere."""
 from __future__ import annotations
 
 import json
+import sqlite3
 import time
 from typing import Any
 
-from agentctl.errors import Gone
+from agentctl.errors import Gone, Malformed
 from agentctl.store import db
 from agentctl.truth import files
 from agentctl.truth.model import Launch, ProcessIdentity
@@ -30,6 +31,8 @@ def record(path: str, launch: Launch) -> None:
                 time.time(),
             ),
         )
+    except (sqlite3.Error, UnicodeEncodeError) as error:
+        raise Malformed(path, str(error)) from error
     finally:
         connection.close()
 
@@ -44,10 +47,13 @@ def recorded(path: str) -> list[Launch]:
         rows = database.rows(
             'select id, boot, pid, start, session_id, name, "group", spec, meta from launch'
         )
-    return [_launch(row) for row in rows]
+    try:
+        return [_launch(row) for row in rows]
+    except (ValueError, TypeError, AttributeError) as error:
+        raise Malformed(path, f"a launch note that makes no sense: {error}") from error
 
 
 def _launch(row: tuple[Any, ...]) -> Launch:
     id_, boot, pid, start, session, name, group, spec, meta = row
-    pairs = tuple(json.loads(meta).items())
+    pairs = tuple((key, str(value)) for key, value in json.loads(meta).items())
     return Launch(id_, ProcessIdentity(boot, pid, start), session, name, group, spec, pairs)
