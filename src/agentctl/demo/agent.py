@@ -27,6 +27,7 @@ import signal
 import sys
 import time
 import uuid
+from contextlib import suppress
 
 VERSION = "1.0.0"
 MODEL = "demo-1"
@@ -59,7 +60,8 @@ class Journal:
         os.rename(f"{self._live}.new", self._live)
 
     def withdraw(self) -> None:
-        os.unlink(self._live)
+        with suppress(FileNotFoundError):
+            os.unlink(self._live)
 
 
 class Agent:
@@ -72,17 +74,23 @@ class Agent:
         signal.signal(signal.SIGTERM, lambda *_: self._leave(143))
         signal.signal(signal.SIGHUP, lambda *_: self._leave(129))
         signal.signal(signal.SIGINT, lambda *_: self._interrupted())
-        signal.signal(signal.SIGUSR1, lambda *_: None)
+        # Blocked, and fetched when we wait for it: an answer that comes a moment early is not lost.
+        signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGUSR1})
 
     def take(self, step: str) -> None:
         verb, _, argument = step.partition(" ")
-        number = float(argument or 0)
+        try:
+            number = float(argument or 0)
+        except ValueError:
+            verb, number = "", 0.0
         if verb == "work":
             self._work(number)
         elif verb == "ask":
+            self._forget_answers()
             self._turn_open = False  # whatever comes next says anew that it works
             self._journal.write("turn", state="waiting", question="shall I go on?")
         elif verb == "rest":
+            self._forget_answers()
             self._close("completed")
         elif verb == "fail":
             self._close("failed")
@@ -100,8 +108,10 @@ class Agent:
         """What a step waits for when nobody feeds us steps."""
         if step == "fail":
             self._leave(1)
-        if step in ("ask", "rest", "hang"):
+        while step == "hang":
             signal.pause()
+        if step in ("ask", "rest"):
+            signal.sigwait({signal.SIGUSR1})
         if step == "ask":
             self._open()
 
@@ -109,6 +119,11 @@ class Agent:
         if self._turn_open:
             self._close("completed")
         self._leave(0)
+
+    def _forget_answers(self) -> None:
+        """Given before there was a question."""
+        while signal.SIGUSR1 in signal.sigpending():
+            signal.sigwait({signal.SIGUSR1})
 
     def _work(self, seconds: float) -> None:
         self._open()

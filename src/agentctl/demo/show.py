@@ -12,21 +12,32 @@ import signal
 import subprocess
 import sys
 import tempfile
+import time
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+import agentctl
 from agentctl import paths
+from agentctl.adapters.registry import registered
+from agentctl.cli import text
 from agentctl.store import launches
 from agentctl.truth import procfs
+from agentctl.truth.look import Look
 from agentctl.truth.model import Launch
 from agentctl.truth.pidfd import Handle
+from agentctl.truth.survey import Wanted, survey
 
 MARKER = "AGENTCTL_DEMO"
+PATIENCE = 15.0  # seconds until the agents have done what we announce
+BEAT = 0.05
+# All that the agents and agentctl get of our environment: no variable of a real agent may lead them
+# out of the temporary home.
+KEPT = frozenset({"PATH", "TERM", "COLUMNS", "LINES", "NO_COLOR", "TZ", "LANG", "LD_LIBRARY_PATH", "TMPDIR"})
 CAST = (
-    ("shop", "fix the checkout", "work 30"),
-    ("shop", "update the docs", "work 2, exit 0"),
-    ("api", "rename the table", "work 1, ask, work 30"),
+    ("shop", "fix the checkout", "work 600"),
+    ("shop", "update the docs", "work 1, exit 0"),
+    ("api", "rename the table", "work 1, ask, work 600"),
     ("api", "review the diff", "work 1, rest"),
     ("web", "port the tests", "work 1, fail"),
 )
@@ -69,24 +80,20 @@ class Show:
         marker = uuid.uuid4().hex
         self.home = home
         self._pause = pause
+        kept = {n: v for n, v in os.environ.items() if n in KEPT or n.startswith(("LC_", "PYTHON"))}
+        package = os.path.dirname(os.path.dirname(agentctl.__file__))  # also when run from a source tree
         self._environ = {
-            **os.environ,
+            **kept,
+            "PYTHONPATH": os.pathsep.join(filter(None, (package, os.environ.get("PYTHONPATH")))),
             "HOME": home,
             "AGENTCTL_HOME": f"{home}/.agentctl",
             "AGENTCTL_CONFINE": f"{MARKER}={marker}",
             MARKER: marker,
         }
-        for variable in ("DEMO_AGENT_HOME", "CLAUDE_CONFIG_DIR", "CODEX_HOME", "XDG_DATA_HOME"):
-            self._environ.pop(variable, None)
         self.actors: list[Actor] = []
 
     def say(self, line: str) -> None:
-        bold = (
-            ("\x1b[1m", "\x1b[0m")
-            if sys.stdout.isatty() and not os.environ.get("NO_COLOR")
-            else ("", "")
-        )
-        print(f"\n{bold[0]}▸ {line}{bold[1]}", flush=True)
+        print("\n" + text.paint(f"▸ {line}", "bold", on=text.coloured()), flush=True)
 
     def agentctl(self, *words: str) -> None:
         print(f"$ agentctl {' '.join(words)}".rstrip(), flush=True)
@@ -100,8 +107,21 @@ class Show:
             self.actors.append(actor)
 
     def wait(self, seconds: float) -> None:
-        """Let the agents work while the audience reads. Nothing depends on it but what is seen."""
+        """Let the audience read. Nothing depends on it."""
         signal.sigtimedwait([], seconds * self._pause)
+
+    def until(self, *words: str) -> None:
+        """Wait for the agents to be where we are about to say they are, each in its turn."""
+        deadline = time.monotonic() + PATIENCE
+        while self._words() != words and time.monotonic() < deadline:
+            signal.sigtimedwait([], BEAT)
+
+    def _words(self) -> tuple[str, ...]:
+        look = Look.take(self._environ)
+        found = survey(look, registered(["demo"]), Wanted(), deadline=PATIENCE).sessions
+        by_id = {session.seen.session_id: session.verdict for session in found}
+        verdicts = [by_id.get(actor.session) for actor in self.actors]
+        return tuple((v.outcome or v.status) if v else "unknown" for v in verdicts)
 
     def end(self) -> None:
         for actor in self.actors:
@@ -120,14 +140,18 @@ def stage(*, pause: float) -> Iterator[Show]:
 
 
 def play(*, pause: float = 1.0) -> None:
+    signal.signal(signal.SIGTERM, _leave)  # so that we clean up then, too
+    signal.signal(signal.SIGHUP, _leave)
     with stage(pause=pause) as show:
         show.say("Five demo agents start in a temporary home. No key, no network, no model.")
         show.begin()
         show.agentctl()
-        show.wait(2.5)
+        show.wait(1)
+        show.until("running", "completed", "waiting", "idle", "failed")
         show.say("A moment later: one waits for a person (it comes first), one rests, two are done.")
         show.agentctl("list", "-a")
         fixer, _, asker, *_ = show.actors
+        show.wait(2)
         show.say("How do we know that it waits? Every verdict shows its evidence.")
         show.agentctl("why", asker.session[:8])
         show.wait(2)
@@ -137,7 +161,7 @@ def play(*, pause: float = 1.0) -> None:
         show.wait(2)
         show.say("Somebody answers the one that waited; it goes on at once.")
         asker.signal(signal.SIGUSR1)
-        show.wait(0.5)
+        show.until("killed", "completed", "running", "idle", "failed")
         show.agentctl()
         show.wait(2)
         show.say(
@@ -147,3 +171,7 @@ def play(*, pause: float = 1.0) -> None:
         show.agentctl("list", "-a")
         show.say("Clean up: the agents we started are ended, by identity, and the home is removed.")
     print("\nNext: `agentctl` in your own terminal shows the agents that run on this machine.")
+
+
+def _leave(number: int, _: object) -> None:
+    sys.exit(128 + number)
