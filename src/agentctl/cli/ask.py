@@ -11,6 +11,7 @@ from agentctl import paths
 from agentctl.adapters.registry import registered
 from agentctl.cli.text import one_line
 from agentctl.errors import Ambiguous, NotFound, SourceError, UsageError
+from agentctl.truth import files
 from agentctl.truth.look import Look, Memory
 from agentctl.truth.model import Launch, Problem, Session
 from agentctl.truth.survey import DEADLINE, Survey, Wanted, survey
@@ -35,27 +36,36 @@ def one(text: str, deadline: float | None = None) -> tuple[Session, list[Problem
     """The session of that id, prefix, or `pid:N`. Raises NotFound or Ambiguous."""
     if not text.strip():
         raise UsageError("an empty id", "agentctl list shows the ids")
-    live = everything(None, (), deadline)
-    if text.startswith("pid:"):
-        return _by_pid(live, text), live.problems
-    exact = [s for s in live.sessions if s.seen.session_id == text]
-    if exact:
-        return exact[0], live.problems
-    found = everything(Wanted(id_prefix=text), (), deadline)
-    matching = [s for s in found.sessions if (s.seen.session_id or "").startswith(text)]
-    exact = [s for s in matching if s.seen.session_id == text]
-    return _only(exact or matching, text), found.problems
+    found = everything(None, (), deadline)
+    try:
+        if text.startswith("pid:"):
+            return _by_pid(found, text), found.problems
+        exact = [s for s in found.sessions if s.seen.session_id == text]
+        if exact:
+            return exact[0], found.problems
+        found = everything(Wanted(id_prefix=text), (), deadline)
+        matching = [s for s in found.sessions if (s.seen.session_id or "").startswith(text)]
+        exact = [s for s in matching if s.seen.session_id == text]
+        return _only(exact or matching, text), found.problems
+    except NotFound:  # it may be one of those that could not be read
+        show_problems(found.problems)
+        raise
 
 
 def show_problems(problems: Iterable[Problem]) -> None:
     """A footer on standard error: never mixed into data, never hidden."""
     found = list(problems)
     for problem in found[:SHOWN_PROBLEMS]:
-        where = f" ({problem.source})" if problem.source else ""
-        text = f"{problem.adapter}: {problem.kind}: {problem.message}{where}"
-        print(f"agentctl: {one_line(text)}", file=sys.stderr)
+        print(told(problem), file=sys.stderr)
     if len(found) > SHOWN_PROBLEMS:
         print(f"agentctl: {len(found) - SHOWN_PROBLEMS} more: agentctl doctor", file=sys.stderr)
+
+
+def told(problem: Problem) -> str:
+    """A problem in one line."""
+    whose = f"{problem.adapter}: " if problem.adapter else ""
+    where = f" ({problem.source})" if problem.source else ""
+    return one_line(f"agentctl: {whose}{problem.kind}: {problem.message}{where}")
 
 
 def _survey(
@@ -73,12 +83,14 @@ def _survey(
 
 
 def _notes(state: str | None, look: Look) -> Sequence[Launch]:
-    path = paths.notes_file(state) if state is not None else ""
-    if not path or not os.path.exists(path):  # the usual case: spares the import of sqlite3
+    if state is None:
         return ()
-    from agentctl.store import launches
-
+    path = paths.notes_file(state)
     try:
+        if not files.exists(path):  # the usual case: spares the import of sqlite3
+            return ()
+        from agentctl.store import launches
+
         return launches.recorded(path)
     except SourceError as error:  # labels are lost, no session is
         look.unreadable(error)
@@ -91,7 +103,10 @@ def _deadline() -> float:
         return DEADLINE
     from agentctl.cli.arguments import seconds
 
-    return seconds(given)
+    try:
+        return seconds(given)
+    except UsageError as error:
+        raise UsageError(f"AGENTCTL_DEADLINE: {error}", error.hint) from error
 
 
 def _by_pid(found: Survey, text: str) -> Session:

@@ -137,7 +137,11 @@ def _fish() -> str:
 def _fish_option(seen: str, option: Option) -> str:
     flags = " ".join(f"-l {f[2:]}" if f.startswith("--") else f"-s {f[1:]}" for f in option.flags)
     known = VALUES.get(option.flags[-1])
-    value = f" -x -a {_quote(' '.join(known))}" if known else " -r" if option.takes_value else ""
+    value = " -x" if option.takes_value else ""
+    if known:
+        value += f" -a {_quote(' '.join(known))}"
+    elif option.flags == ("--cwd",):
+        value += " -a '(__fish_complete_directories)'"
     return f"complete -c agentctl {seen} {flags}{value} -d {_quote(option.help)}"
 
 

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from agentctl.adapters import registry
 from agentctl.cli import text
+from agentctl.errors import SourceError
 from agentctl.truth.clock import rfc3339
 from agentctl.truth.look import Look
 from agentctl.truth.model import Message, Observation, Problem
@@ -45,7 +46,22 @@ class Conversation:
         return found[::-1]
 
     def _newest_first(self) -> Iterator[Message]:
-        return iter(self._adapter.messages(self.seen, self._look))
+        """Behind a fence, as a survey's: one agent's odd record costs what it holds, no more."""
+        try:
+            for message in self._adapter.messages(self.seen, self._look):
+                yield _sound(message)
+        except SourceError as error:
+            self._look.unreadable(error)
+        except Exception as error:  # noqa: BLE001 - the fence
+            self._look.problem("broken", f"{type(error).__name__}: {error}", self.seen.adapter)
+
+
+def _sound(given: Message) -> Message:
+    """The same, of the types that a message is made of."""
+    at = given.at if isinstance(given.at, int | float) else None
+    role = given.role if given.role in COLOURS else "system"
+    tool = None if given.tool is None else str(given.tool)
+    return given._replace(role=role, text=str(given.text), at=at, tool=tool)
 
 
 def lines(message: Message, *, most: int | None = None) -> list[str]:
@@ -59,5 +75,7 @@ def lines(message: Message, *, most: int | None = None) -> list[str]:
         kept = line if most is None else text.cut(line, columns - 2)
         shown.append("  " + text.paint(kept, COLOURS[message.role], on=on))
     if most is not None and len(body) > most:
-        shown.append(text.paint(f"  {text.ELLIPSIS} {len(body) - most} more lines", "dim", on=on))
+        left = len(body) - most
+        more = f"  {text.ELLIPSIS} {left} more line{'s' if left != 1 else ''}"
+        shown.append(text.paint(more, "dim", on=on))
     return shown

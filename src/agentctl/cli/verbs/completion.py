@@ -25,9 +25,16 @@ def parser() -> argparse.ArgumentParser:
 def run(arguments: argparse.Namespace) -> int:
     if arguments.ids:
         ids = [s.seen.session_id for s in ask.everything().sessions if s.seen.session_id]
-        print("\n".join(ids))
+        print("".join(f"{id_}\n" for id_ in ids if harmless(id_)), end="")
         return 0
+    if arguments.shell is None:
+        raise UsageError("which shell?", f"known: {', '.join(SHELLS)}")
     if arguments.shell not in SHELLS:
         raise UsageError(f"no completion for {arguments.shell!r}", f"known: {', '.join(SHELLS)}")
     print(script(arguments.shell), end="")
     return 0
+
+
+def harmless(session_id: str) -> bool:
+    """A shell expands what it is offered: an id that is more than a plain word is not offered."""
+    return session_id.isascii() and session_id.replace("-", "").replace("_", "").isalnum()

@@ -7,6 +7,7 @@ import json
 import os
 import sys
 import time
+from typing import NoReturn
 
 from agentctl.cli import arguments as words
 from agentctl.cli import ask, rows, table, text
@@ -46,6 +47,8 @@ def statuses(given: str) -> list[str]:
     for part in named:
         if part not in STATUSES:
             raise UsageError(f"no status {part!r}", f"known: {', '.join(STATUSES)}")
+    if not named:
+        raise UsageError("an empty status", f"known: {', '.join(STATUSES)}")
     return named
 
 
@@ -56,7 +59,7 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.json:
         _print_json(found)
     else:
-        print("\n".join(_lines(found, arguments)))
+        print("\n".join(_lines(found, arguments, time.time())))
         ask.show_problems(found.problems)
     return 0
 
@@ -76,20 +79,26 @@ def _matches(session: Session, arguments: argparse.Namespace) -> bool:
         return False
     if arguments.cwd is None:
         return True
-    below = os.path.realpath(arguments.cwd)
-    cwd = session.seen.facts.cwd or ""
-    return cwd == below or cwd.startswith(below.rstrip("/") + "/")
+    below = os.path.realpath(arguments.cwd).rstrip("/") + "/"
+    cwd = session.seen.facts.cwd
+    return cwd is not None and f"{_real(cwd)}/".startswith(below)
 
 
-def _lines(found: Survey, arguments: argparse.Namespace) -> list[str]:
+def _real(path: str) -> str:
+    """An agent may have written a path by way of a link; or something that is no path at all."""
+    return path if "\0" in path or not path.startswith("/") else os.path.realpath(path)
+
+
+def _lines(found: Survey, arguments: argparse.Namespace, now: float) -> list[str]:
     if not found.sessions:
         return [_nothing(arguments)]
-    given = rows.cells(found.sessions, time.time(), home(os.environ))
+    given = rows.cells(found.sessions, now, home(os.environ))
     return table.render(rows.LAYOUT, given, text.columns(), colour=text.coloured())
 
 
 def _nothing(arguments: argparse.Namespace) -> str:
-    if arguments.all or arguments.since is not None or arguments.status or arguments.group:
+    narrow = arguments.status or arguments.group or arguments.cwd is not None
+    if arguments.all or arguments.since is not None or narrow:
         return "no such session"
     return "no live session; `agentctl list -a` shows the ended ones"
 
@@ -105,20 +114,37 @@ def _print_json(found: Survey) -> None:
     write("]}\n")
 
 
-def _watch(arguments: argparse.Namespace) -> None:
-    """Never returns: Ctrl-C ends it. On a terminal the screen is redrawn in place; into a pipe a
-    new picture is written whenever it differs from the last."""
-    last = None
+def _watch(arguments: argparse.Namespace) -> NoReturn:
+    """Ctrl-C ends it. On a terminal the screen is redrawn in place; into a pipe a new picture is
+    written whenever it differs from the last by more than the ages in it."""
+    import select
+
+    last: object = None
+    stdout = select.poll()
+    stdout.register(sys.stdout, 0)  # asks for nothing but the news that nobody reads any more
     while True:
         found = _ask(arguments)
         if arguments.json:
-            picture = json.dumps(shapes.envelope(found.sessions, found.problems))
+            picture = current = json.dumps(shapes.envelope(found.sessions, found.problems))
         else:
-            picture = "\n".join(_lines(found, arguments))
-        if sys.stdout.isatty():
-            sys.stdout.write("\x1b[H\x1b[J" + picture + "\n")
-        elif picture != last:
+            picture = "\n".join(_lines(found, arguments, time.time()))
+            current = "\n".join([*_lines(found, arguments, 0.0), *map(ask.told, found.problems)])
+        if sys.stdout.isatty() and not arguments.json:
+            sys.stdout.write(_screen(picture.split("\n"), found))
+        elif current != last:
             sys.stdout.write(picture + "\n")
+            if not arguments.json:
+                ask.show_problems(found.problems)
         sys.stdout.flush()
-        last = picture
-        time.sleep(REFRESH)
+        last = current
+        if stdout.poll(REFRESH * 1000):
+            raise BrokenPipeError
+
+
+def _screen(lines: list[str], found: Survey) -> str:
+    """From the top, what fits: who needs a person comes first and must not scroll away."""
+    wide, high = text.columns(), max(2, os.get_terminal_size(sys.stdout.fileno()).lines - 1)
+    lines = lines + [text.cut(ask.told(problem), wide) for problem in found.problems]
+    if len(lines) > high:
+        lines = [*lines[: high - 1], f"{text.ELLIPSIS} {len(lines) - high + 1} more lines"]
+    return "\x1b[H" + "".join(f"{line}\x1b[K\n" for line in lines) + "\x1b[J"

@@ -65,7 +65,9 @@ def _section(title: str, evidence: Iterable[Evidence], *, on: bool) -> list[str]
         place = text.one_line(text.tilde(piece.address, home(os.environ)))
         shown.append(f"  {piece.authority:<8} {text.one_line(said):<20} {when:<9} {place}{doubt}")
         if piece.note:
-            note = text.one_line(piece.note.replace(f"{home(os.environ)}/", "~/"))
+            base = home(os.environ)
+            short = piece.note.replace(f"{base}/", "~/") if base else piece.note
+            note = text.one_line(short)
             shown.append(text.paint(f"{'':11}{note}", "dim", on=on))
     return shown
 
