@@ -33,7 +33,9 @@ PATIENCE = 15.0  # seconds until the agents have done what we announce
 BEAT = 0.05
 # All that the agents and agentctl get of our environment: no variable of a real agent may lead them
 # out of the temporary home.
-KEPT = frozenset({"PATH", "TERM", "COLUMNS", "LINES", "NO_COLOR", "TZ", "LANG", "LD_LIBRARY_PATH", "TMPDIR"})
+KEPT = frozenset(
+    {"PATH", "TERM", "COLUMNS", "LINES", "NO_COLOR", "TZ", "LANG", "LD_LIBRARY_PATH", "TMPDIR"}
+)
 CAST = (
     ("shop", "fix the checkout", "work 600"),
     ("shop", "update the docs", "work 1, exit 0"),
