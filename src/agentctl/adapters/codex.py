@@ -1,0 +1,299 @@
+"""OpenAI Codex CLI.
+
+Binding: `thread-writer-locks/<thread>.lock` held open (its existence proves nothing: a kill leaves it
+behind); before 0.147 there is no lock and the rollout held open counts; then `resume <uuid>` in argv.
+Status: the rollout's last turn event, if it is not older than the lock: whoever is killed leaves his
+turn open for ever, and the lock is made anew each time it is taken.
+
+The plain TUI runs nothing: it is a client of a daemon, which owns the locks, files and tools.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
+
+from agentctl.adapters import codex_rollout as rollout
+from agentctl.adapters.base import Place, Wanted
+from agentctl.adapters.codex_argv import Invocation, invocation
+from agentctl.adapters.codex_home import Titles, find, home_of, of_days, rollouts, root_of
+from agentctl.adapters.codex_rollout import Call, Rollout
+from agentctl.adapters.registry import COMMS
+from agentctl.errors import Gone, SourceError
+from agentctl.truth.bind import Bound, Tie, bind
+from agentctl.truth.look import Look
+from agentctl.truth.model import EntryPoint, Evidence, Message, Observation
+from agentctl.truth.observe import ended, living, transcript
+from agentctl.truth.procfs import Process
+
+LOCKS = "/thread-writer-locks/"
+SLACK = 0.002  # seconds: a record's time is cut to the millisecond, a file's is not
+OWNERS: dict[str, EntryPoint] = {"exec": "headless", "tui": "interactive", "app-server": "daemon"}
+# Same binary, other trades: the sandbox wrapper around each command, and its inner end in bwrap.
+HELPERS = ("codex-linux-sandbox", "codex-code-mode-host")
+
+
+class Codex:
+    name = "codex"
+    comms = COMMS["codex"]
+    binary = "codex"
+
+    def owns(self, process: Process) -> bool:
+        argv = process.argv
+        called = os.path.basename(argv[0]) if argv else ""
+        if called in HELPERS or os.path.basename(process.exe or called) != "codex":
+            return False
+        return invocation(argv).words[:3] != ("app-server", "daemon", "pid-update-loop")
+
+    def live(self, look: Look) -> Iterable[Observation]:
+        grips = [grip for process in look.owned if (grip := _grip(process, look)) is not None]
+        _set_aside(grips, look)
+        active = [grip for grip in grips if grip.process.pid not in look.aside]
+        bounds = bind(_ties(active, look))
+        titles = Titles(look)
+        for bound in bounds.values():
+            grip = next(g for g in active if g.process.pid == bound.candidates[0].pid)
+            yield _living(bound, grip, titles, look)
+
+    def history(self, look: Look, wanted: Wanted) -> Iterable[Observation]:
+        # Whoever runs a thread has its lock or its rollout open. A process whose descriptors we have
+        # seen to hold neither is no suspect for any thread; one we could not look into remains one.
+        look.loose = tuple(p for p in look.loose if not _empty_handed(p))
+        titles, seen = Titles(look), set[str]()
+        for root in look.roots(root_of):
+            for session_id, path in rollouts(root, wanted.id_prefix, look):
+                if session_id in seen:  # archived and not, or packed and not
+                    continue
+                seen.add(session_id)
+                if path.endswith(".zst"):
+                    yield from _packed(session_id, path, wanted, look)
+                    continue
+                for ending in ended(look, session_id, path, rollout.read, wanted):
+                    yield _named(ending, titles.of(root, session_id))
+
+    def messages(self, seen: Observation, look: Look) -> Iterator[Message]:
+        if seen.transcript is not None and seen.transcript.endswith(".zst"):
+            look.problem("unsupported", "a compressed rollout (.jsonl.zst)", seen.transcript)
+            return
+        for offset, record in transcript(seen, look):
+            if (found := rollout.message(offset, record)) is not None:
+                yield found
+
+    def places(self, look: Look) -> Iterable[Place]:
+        held = {lock for p in look.owned if (grip := _grip(p, look)) for lock in grip.locks}
+        for root in look.roots(root_of):
+            yield Place("rollouts", f"{root}/sessions")
+            yield Place("archive", f"{root}/archived_sessions")
+            yield Place("writer locks", f"{root}{LOCKS}")
+            for name in look.names(f"{root}{LOCKS}"):
+                session_id = name.removesuffix(".lock")
+                if rollout.is_id(session_id) and session_id not in held:
+                    look.problem("stale", "no process holds it", f"{root}{LOCKS}{name}")
+
+
+class Grip(NamedTuple):
+    """What a Codex process holds open."""
+
+    process: Process
+    call: Invocation
+    locks: dict[str, str]  # thread: path
+    rollouts: dict[str, str]
+    databases: bool  # from some 40 ms after its start until its last thread is released
+
+    @property
+    def empty(self) -> bool:
+        return not self.locks and not self.rollouts
+
+    @property
+    def spent(self) -> bool:
+        """An exec that is done and lingers, some 5 s, to deliver telemetry. One that still waits for
+        its standard input has no lock either, but its databases open."""
+        return self.call.role == "exec" and self.empty and not self.databases
+
+
+def _grip(process: Process, look: Look) -> Grip | None:
+    """None: it has just ended, or may not be looked into; it is then listed as a bare process."""
+    try:
+        return _held(process)
+    except Gone:
+        return None
+    except SourceError as error:
+        look.unreadable(error)
+        return None
+
+
+def _held(process: Process) -> Grip:
+    locks, rollouts, databases = {}, {}, False
+    for link in process.open_files():
+        path = link.removesuffix(" (deleted)")  # held is held, whatever became of the name
+        name = path.rpartition("/")[2]
+        if LOCKS in path and rollout.is_id(session_id := name.removesuffix(".lock")):
+            locks[session_id] = link
+        elif (found := rollout.thread_id(name)) is not None:
+            rollouts[found] = path
+        databases = databases or name.endswith(".sqlite")
+    return Grip(process, invocation(process.argv), locks, rollouts, databases)
+
+
+def _empty_handed(process: Process) -> bool:
+    try:
+        return _held(process).empty
+    except SourceError:
+        return False
+
+
+def _set_aside(grips: list[Grip], look: Look) -> None:
+    """Those that run no thread by design."""
+    daemons = {}
+    for grip in grips:
+        if grip.call.serves:
+            daemons[home_of(grip.process, look)] = grip.process.pid
+    for grip in grips:
+        if grip.empty and (why := _idle_by_design(grip, daemons, look)):
+            look.set_aside(grip.process, why)
+
+
+def _idle_by_design(grip: Grip, daemons: dict[str, int], look: Look) -> str:
+    call = grip.call
+    if call.role == "app-server":
+        return "an app server with no thread loaded"
+    if call.role == "tool":
+        return f"codex {call.words[0]} runs no thread"
+    if call.remote:
+        return "client of a remote app server"
+    if call.role == "tui" and not call.embedded:
+        pid = daemons.get(home_of(grip.process, look))
+        return f"client of the daemon pid {pid}" if pid is not None else ""
+    return ""
+
+
+def _ties(grips: list[Grip], look: Look) -> Iterator[Tie]:
+    locked = {session_id for grip in grips for session_id in grip.locks}
+    for grip in grips:
+        process = grip.process
+        for session_id, lock in grip.locks.items():
+            yield Tie(session_id, process, "held open", lock.removesuffix(" (deleted)"), shared=True)
+        if grip.locks:  # one that takes locks has its other rollouts open only to read them
+            continue
+        for session_id, path in grip.rollouts.items():
+            if session_id not in locked:
+                yield Tie(session_id, process, "held open", path, shared=True)
+        if grip.empty and grip.call.resumes is not None:
+            yield Tie(grip.call.resumes, process, "argument", process.identity.address)
+        elif grip.spent:
+            yield from _inferred(grip, look)
+
+
+def _inferred(grip: Grip, look: Look) -> Iterator[Tie]:
+    """Threads that a lingering exec may have run: begun after it, in its directory, and finished."""
+    process, started = grip.process, look.started_at(grip.process)
+    where = grip.call.directory(process.cwd)
+    for session_id, path in of_days(home_of(process, look), started, look):
+        if (rollout.created_at(session_id) or 0.0) < started:
+            continue
+        facts = _examined(path, look).facts
+        over = facts.turn is not None and facts.turn.claim == "idle"
+        if over and facts.cwd == where and facts.entry_point == "headless" and not facts.parent_id:
+            yield Tie(session_id, process, "inferred", path)
+
+
+def _living(bound: Bound, grip: Grip, titles: Titles, look: Look) -> Observation:
+    session_id = bound.session_id
+    lock = grip.locks.get(session_id)
+    root = lock.rpartition(LOCKS)[0] if lock else home_of(grip.process, look)
+    path = grip.rollouts.get(session_id) or find(root, session_id, look)
+    said = _examined(path, look) if path is not None else Rollout(blank=_visible(lock, look))
+    evidence = _activity(bound, grip, said, path, look)
+    facts = said.facts._replace(
+        title=titles.of(root, session_id), entry_point=OWNERS.get(grip.call.role, said.facts.entry_point)
+    )
+    if evidence:
+        facts = facts._replace(turn=None)  # told by the evidence, which weighs it
+    return living(look, bound, path, facts, *evidence)
+
+
+def _activity(
+    bound: Bound, grip: Grip, said: Rollout, path: str | None, look: Look
+) -> tuple[Evidence, ...]:
+    """What takes the place of the rollout's own word on its last turn; nothing: that word stands."""
+    turn, call = said.facts.turn, said.escalation
+    lock = grip.locks.get(bound.session_id)
+    taken = _taken_at(lock, grip.process, look)
+    if turn is None:
+        # An exec has its prompt already and writes it 20 ms after it took the lock.
+        if not said.blank or grip.call.role == "exec":
+            return ()
+        return (Evidence("idle", bound.address, "derived", taken, note="never prompted"),)
+    if turn.claim == "idle":
+        return ()
+    place = f"{path}@{turn.offset}"
+    left_open = Evidence(turn.claim, place, "journal", turn.at, turn.detail, turn.note, trusted=False)
+    if bound.method in ("argument", "inferred"):
+        return (left_open,)  # it holds nothing open, so it is not the one that works on it
+    if turn.at is not None and turn.at + SLACK < taken:
+        note = f"the open turn at {place} is older than this: its owner died in it"
+        left_open = Evidence(
+            turn.claim, place, "journal", turn.at, turn.detail, turn.note, trusted=False
+        )
+        return (Evidence("idle", bound.address, "derived", taken, note=note), left_open)
+    # Nothing is written while Codex asks for approval. An exec never asks: it refuses by itself.
+    if call is None or grip.call.role == "exec" or _executing(grip.process, call, look):
+        return ()
+    note = f"asks to run outside the sandbox, and no process runs it: {call.what}"
+    return (Evidence("waiting", f"{path}@{call.offset}", "derived", call.at, "permission", note),)
+
+
+def _executing(owner: Process, call: Call, look: Look) -> bool:
+    """Whether the call's command runs, or may: sudo's environment, for one, is withheld."""
+    for process in look.descendants(owner):
+        try:
+            if process.environ().get("CODEX_TOOL_CALL_ID") == call.id:
+                return True
+        except Gone:
+            continue
+        except SourceError:
+            return True
+    return False
+
+
+def _taken_at(lock: str | None, process: Process, look: Look) -> float:
+    """When its owner took the thread: the lock's own time, else not before the process began."""
+    status = look.status(lock) if lock is not None and not lock.endswith(" (deleted)") else None
+    return status.st_mtime if status is not None else look.started_at(process)
+
+
+def _visible(lock: str | None, look: Look) -> bool:
+    """Whether we see the files that the process sees: not from outside its container."""
+    return lock is not None and look.status(lock) is not None
+
+
+def _examined(path: str, look: Look) -> Rollout:
+    if path.endswith(".zst"):
+        look.problem("unsupported", "a compressed rollout (.jsonl.zst)", path)
+        return Rollout()
+    try:
+        said = rollout.examine(path, look)
+    except Gone:
+        return Rollout()
+    except SourceError as error:
+        look.unreadable(error)
+        return Rollout()
+    if said.facts.garbled:
+        look.problem("malformed", f"{said.facts.garbled} records not readable", path)
+    return said
+
+
+def _packed(session_id: str, path: str, wanted: Wanted, look: Look) -> Iterator[Observation]:
+    """A compressed rollout: that it is there is all we can tell."""
+    status = look.status(path)
+    if status is not None and status.st_mtime >= wanted.since:
+        # one Problem for each folder, not for each of thousands of files
+        look.problem(
+            "unsupported", "compressed rollouts (.jsonl.zst) are not read", os.path.dirname(path)
+        )
+        yield Observation(look.adapter, session_id, (look.unowned(status.st_mtime),), transcript=path)
+
+
+def _named(seen: Observation, title: str | None) -> Observation:
+    return seen._replace(facts=seen.facts._replace(title=title)) if title else seen

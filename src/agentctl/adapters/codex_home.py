@@ -1,0 +1,88 @@
+"""Where Codex keeps its threads: finding rollouts and names without reading any thread."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterator
+
+from agentctl.adapters.codex_rollout import created_at, thread_id
+from agentctl.errors import Gone, SourceError
+from agentctl.truth import files, jsonl
+from agentctl.truth.look import Environ, Look, home
+from agentctl.truth.procfs import Process
+
+DAY = 86400.0
+
+
+def root_of(environ: Environ) -> str | None:
+    base = home(environ)
+    return environ.get("CODEX_HOME") or (f"{base}/.codex" if base else None)
+
+
+def home_of(process: Process, look: Look) -> str:
+    """Its CODEX_HOME, as the kernel names it, so that two of them can be compared."""
+    return os.path.realpath(root_of(look.environ_of(process)) or "/nonexistent")
+
+
+def find(root: str, session_id: str, look: Look) -> str | None:
+    """Its rollout when it is not held open. The folder is the thread's day of birth, in local time."""
+    created = created_at(session_id)
+    nearby = rollouts(root, session_id, look) if created is None else of_days(root, created, look)
+    return next((path for found, path in nearby if found == session_id), None)
+
+
+def of_days(root: str, moment: float, look: Look) -> Iterator[tuple[str, str]]:
+    for day in (moment, moment - DAY, moment + DAY):
+        t = time.gmtime(day)
+        directory = f"{root}/sessions/{t.tm_year:04d}/{t.tm_mon:02d}/{t.tm_mday:02d}"
+        yield from _in(directory, "", look)
+
+
+def rollouts(root: str, prefix: str, look: Look) -> Iterator[tuple[str, str]]:
+    """(thread, path), newest day first. From the files: the thread index in state_5.sqlite misses
+    some and keeps others that are gone."""
+    top = f"{root}/sessions"
+    for year in sorted(look.names(top), reverse=True):
+        for month in sorted(look.names(f"{top}/{year}"), reverse=True):
+            for day in sorted(look.names(f"{top}/{year}/{month}"), reverse=True):
+                yield from _in(f"{top}/{year}/{month}/{day}", prefix, look)
+    yield from _in(f"{root}/archived_sessions", prefix, look)
+
+
+def _in(directory: str, prefix: str, look: Look) -> Iterator[tuple[str, str]]:
+    # `.jsonl` sorts before `.jsonl.zst`; backwards by time, then forwards by this
+    for name in sorted(
+        look.names(directory), key=lambda n: (n[:64], not n.endswith(".zst")), reverse=True
+    ):
+        session_id = thread_id(name)
+        if session_id is not None and session_id.startswith(prefix):
+            yield session_id, f"{directory}/{name}"
+
+
+class Titles:
+    """Names given to threads, by the last line for each in `session_index.jsonl`."""
+
+    def __init__(self, look: Look) -> None:
+        self._look = look
+        self._data: dict[str, bytes] = {}
+
+    def of(self, root: str, session_id: str) -> str | None:
+        data = self._data.get(root)
+        if data is None:
+            data = self._data[root] = self._load(f"{root}/session_index.jsonl")
+        at = data.rfind(session_id.encode()) if data else -1
+        if at < 0:
+            return None
+        record = jsonl.parse(data[data.rfind(b"\n", 0, at) + 1 : data.find(b"\n", at)]) or {}
+        title = record.get("thread_name")
+        return title if isinstance(title, str) and record.get("id") == session_id else None
+
+    def _load(self, path: str) -> bytes:
+        try:
+            return files.tail(path).data
+        except Gone:
+            return b""
+        except SourceError as error:
+            self._look.unreadable(error)
+            return b""

@@ -1,0 +1,570 @@
+"""The Codex adapter: the contract, the cases peculiar to Codex, and its native files."""
+
+import os
+import shutil
+import sqlite3
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from agentctl.adapters import codex_rollout
+from agentctl.adapters.codex import Codex
+from agentctl.adapters.codex_argv import invocation
+from agentctl.testing import AdapterContract, Puppet
+from agentctl.truth.look import Look
+from agentctl.truth.model import Observation, Session, Tokens
+from agentctl.truth.procfs import Process, boot_id, read_process
+from agentctl.truth.survey import Wanted
+from tests.fakes.codex import CodexStage, called, new_id
+
+CORPUS = Path(__file__).parent.parent / "corpus" / "codex"
+DAEMON = called("app-server", "--listen", "unix://", "--managed-daemon", bare=True)
+PLAIN_TUI = called("-m", "gpt-lab", bare=True)
+
+
+@pytest.fixture
+def stage(tmp_path: Path) -> Iterator[CodexStage]:
+    stage = CodexStage(tmp_path)
+    yield stage
+    stage.close()
+
+
+class TestCodex(AdapterContract):
+    @pytest.fixture
+    def stage(self, tmp_path: Path) -> Iterator[CodexStage]:
+        stage = CodexStage(tmp_path)
+        yield stage
+        stage.close()
+
+
+def started(stage: CodexStage, *steps: str, **given: object) -> tuple[Puppet, str]:
+    puppet = stage.start(**given)  # type: ignore[arg-type]
+    for step in steps:
+        puppet.do(step)
+    assert puppet.session_id is not None
+    return puppet, puppet.session_id
+
+
+def doing(session: Session) -> tuple[str, str]:
+    return session.verdict.status, session.verdict.activity
+
+
+def rows(stage: CodexStage) -> dict[str | None, Session]:
+    return {session.seen.session_id: session for session in stage.survey().sessions}
+
+
+class TestBinding:
+    def test_the_lock_held_open_binds(self, stage: CodexStage) -> None:
+        puppet, session_id = started(stage, "work")
+        row = stage.session(session_id)
+        assert row.seen.owner is not None
+        assert row.seen.owner.pid == puppet.pid
+        assert str(stage.lock(session_id)) in row.seen.evidence[0].note
+
+    def test_a_lock_file_that_nobody_holds_proves_nothing(self, stage: CodexStage) -> None:
+        puppet, session_id = started(stage, "work", "rest")
+        puppet.kill()
+        assert stage.lock(session_id).exists()
+        started(stage, "work")  # another one lives
+        verdict = stage.session(session_id).verdict
+        assert (verdict.status, verdict.outcome) == ("stopped", "completed")
+
+    def test_before_there_were_locks_the_rollout_held_open_binds(self, stage: CodexStage) -> None:
+        puppet, session_id = started(stage, "work", environ={"PUPPET_NO_LOCK": "1"})
+        assert not stage.lock(session_id).exists()
+        row = stage.session(session_id)
+        assert doing(row) == ("running", "working")
+        assert row.seen.owner is not None
+        assert row.seen.owner.pid == puppet.pid
+
+    def test_resume_in_argv_binds_weakly(self, stage: CodexStage) -> None:
+        first, session_id = started(stage, "work", "rest")
+        first.finish()
+        call = called("exec", "-m", "gpt-lab", "resume", session_id, "go on", bare=True)
+        puppet = stage.start(environ=call)
+        row = stage.row_of(puppet)
+        assert row is not None
+        assert row.seen.session_id == session_id
+        assert "bound by argument" in row.seen.evidence[0].note
+
+    def test_argv_never_says_working(self, stage: CodexStage) -> None:
+        first, session_id = started(stage, "work")
+        first.kill()
+        puppet = stage.start(environ=called("--no-daemon", "resume", session_id, bare=True))
+        row = stage.row_of(puppet)
+        assert row is not None
+        assert doing(row) == ("running", "unknown")
+
+    def test_a_held_lock_beats_argv(self, stage: CodexStage) -> None:
+        holder, session_id = started(stage, "work")
+        stage.start(environ=called("exec", "resume", session_id, bare=True))
+        owner = stage.session(session_id).seen.owner
+        assert owner is not None
+        assert owner.pid == holder.pid
+
+    def test_fork_in_argv_names_the_parent_and_binds_nothing(self, stage: CodexStage) -> None:
+        first, parent = started(stage, "work", "rest")
+        first.finish()
+        puppet = stage.start(environ=called("--no-daemon", "fork", parent, bare=True))
+        row = stage.row_of(puppet)
+        assert row is not None
+        assert row.seen.session_id is None
+
+    def test_a_child_that_still_holds_the_descriptors_is_not_the_owner(self, stage: CodexStage) -> None:
+        puppet, session_id = started(stage, "work", "twin")
+        found = stage.survey().sessions
+        assert [s.seen.session_id for s in found] == [session_id]
+        assert found[0].seen.owner is not None
+        assert found[0].seen.owner.pid == puppet.pid
+
+    def test_a_new_thread_in_one_process_gives_two_sessions(self, stage: CodexStage) -> None:
+        puppet, first = started(stage, "work", "rest")
+        puppet.do("load")
+        puppet.do("work")
+        found = rows(stage)
+        assert set(found) == {first, puppet.session_id}
+        assert doing(found[first]) == ("idle", "idle")
+        assert doing(found[puppet.session_id]) == ("running", "working")
+
+    def test_codex_home_of_the_observed_process(self, stage: CodexStage) -> None:
+        elsewhere = stage.root / "elsewhere"
+        puppet = stage.start(environ={"CODEX_HOME": str(elsewhere)})
+        puppet.do("work")
+        row = stage.session(puppet.session_id or "")
+        assert row.seen.transcript is not None
+        assert row.seen.transcript.startswith(str(elsewhere))
+        assert row.verdict.status == "running"
+
+    def test_codex_home_of_our_own_environment(self, stage: CodexStage) -> None:
+        elsewhere = str(stage.root / "elsewhere")
+        puppet = stage.start(environ={"CODEX_HOME": elsewhere})
+        puppet.do("work")
+        puppet.do("rest")
+        puppet.finish()
+        assert stage.survey(Wanted()).sessions == []
+        stage.environ["CODEX_HOME"] = elsewhere
+        assert stage.session(puppet.session_id or "").verdict.outcome == "completed"
+
+
+class TestActivity:
+    def test_an_open_turn_older_than_the_lock_is_idle(self, stage: CodexStage) -> None:
+        first, session_id = started(stage, "work")
+        first.kill()
+        again = stage.start(resume=session_id)
+        row = stage.session(session_id)
+        assert row.seen.owner is not None
+        assert row.seen.owner.pid == again.pid
+        assert doing(row) == ("idle", "idle")
+        assert [e.claim for e in row.verdict.overruled] == ["working"]
+        again.do("work")
+        assert doing(stage.session(session_id)) == ("running", "working")
+
+    def test_an_old_question_is_not_asked_any_more(self, stage: CodexStage) -> None:
+        first, session_id = started(stage, "work", "question")
+        first.kill()
+        stage.start(resume=session_id)
+        assert stage.session(session_id).verdict.status == "idle"
+
+    def test_a_lock_without_a_rollout_is_idle_never_prompted(self, stage: CodexStage) -> None:
+        _, session_id = started(stage)
+        row = rows(stage)[session_id]
+        assert doing(row) == ("idle", "idle")
+        assert "never prompted" in {e.note for e in row.verdict.used}
+
+    def test_an_exec_that_has_not_written_yet_is_not_called_idle(self, stage: CodexStage) -> None:
+        _, session_id = started(stage, environ=called("exec", "go"))
+        assert doing(rows(stage)[session_id]) == ("running", "unknown")
+
+    def test_approval_is_derived_and_ends_when_the_command_runs(self, stage: CodexStage) -> None:
+        puppet, session_id = started(stage, "work", "ask")
+        verdict = stage.session(session_id).verdict
+        assert (verdict.status, verdict.waiting_for) == ("waiting", "permission")
+        assert [e.authority for e in verdict.used if e.claim == "waiting"] == ["derived"]
+        puppet.do("approve")
+        assert doing(stage.session(session_id)) == ("running", "working")
+        puppet.do("output")
+        assert doing(stage.session(session_id)) == ("running", "working")
+
+    def test_an_answered_escalation_is_not_waiting(self, stage: CodexStage) -> None:
+        _, session_id = started(stage, "work", "ask", "output")
+        assert doing(stage.session(session_id)) == ("running", "working")
+
+    def test_an_exec_never_waits_for_approval(self, stage: CodexStage) -> None:
+        _, session_id = started(stage, "work", "ask", environ=called("exec", "go"))
+        assert doing(stage.session(session_id)) == ("running", "working")
+
+    def test_request_user_input_is_a_question(self, stage: CodexStage) -> None:
+        puppet, session_id = started(stage, "work", "question")
+        verdict = stage.session(session_id).verdict
+        assert (verdict.status, verdict.waiting_for) == ("waiting", "question")
+        puppet.do("output")
+        assert doing(stage.session(session_id)) == ("running", "working")
+
+    def test_a_failed_turn_of_a_live_one_is_idle(self, stage: CodexStage) -> None:
+        _, session_id = started(stage, "work", "fail")
+        row = stage.session(session_id)
+        assert row.verdict.status == "idle"
+        assert row.seen.facts.turn is not None
+        assert (row.seen.facts.turn.detail, "high demand" in row.seen.facts.turn.note) == (
+            "failed",
+            True,
+        )
+
+    def test_an_aborted_turn_is_interrupted(self, stage: CodexStage) -> None:
+        puppet, session_id = started(stage, "work", "abort")
+        assert stage.session(session_id).verdict.status == "idle"
+        puppet.kill()
+        assert stage.session(session_id).verdict.outcome == "interrupted"
+
+    def test_a_background_terminal_does_not_reopen_the_turn(self, stage: CodexStage) -> None:
+        _, session_id = started(stage, "work", "rest", "background")
+        assert stage.session(session_id).verdict.status == "idle"
+
+    def test_a_turn_that_began_beyond_the_tail_is_open(self, stage: CodexStage) -> None:
+        puppet, session_id = started(stage, "work", "chatter 100")
+        assert stage.rollout(session_id).stat().st_size > 100_000
+        row = stage.session(session_id)
+        assert doing(row) == ("running", "working")
+        assert row.seen.facts.model == "gpt-lab"  # of this very turn, from the head
+        puppet.kill()
+        assert stage.session(session_id).verdict.outcome == "killed"
+
+    def test_an_unknown_turn_event_is_told_and_not_guessed(self, stage: CodexStage) -> None:
+        started(stage, "work", "novelty")
+        found = stage.survey()
+        assert [doing(s) for s in found.sessions] == [("running", "unknown")]
+        assert [(p.kind, "turn_paused" in p.message) for p in found.problems] == [("drift", True)]
+
+
+class TestDaemon:
+    def test_it_owns_every_thread_it_has_loaded(self, stage: CodexStage) -> None:
+        daemon = stage.start(environ=DAEMON)
+        daemon.do("load")
+        daemon.do("work")
+        first = daemon.session_id
+        daemon.do("load")
+        second = daemon.session_id
+        found = rows(stage)
+        assert {s.seen.owner.pid for s in found.values() if s.seen.owner} == {daemon.pid}
+        assert (doing(found[first]), doing(found[second])) == (("running", "working"), ("idle", "idle"))
+        assert {s.seen.facts.entry_point for s in found.values()} == {"daemon"}
+
+    def test_a_plain_tui_is_only_its_client(self, stage: CodexStage) -> None:
+        daemon = stage.start(environ=DAEMON)
+        daemon.do("load")
+        stage.start(environ=PLAIN_TUI)
+        assert set(rows(stage)) == {daemon.session_id}
+
+    def test_of_another_home_it_has_no_clients_here(self, stage: CodexStage) -> None:
+        stage.start(environ={**DAEMON, "CODEX_HOME": str(stage.root / "elsewhere")})
+        tui = stage.start(environ=PLAIN_TUI)
+        assert stage.row_of(tui) is not None
+
+    def test_an_embedded_tui_is_no_client(self, stage: CodexStage) -> None:
+        stage.start(environ=DAEMON)
+        tui = stage.start(environ=called("-c", "model=x", bare=True))
+        assert stage.row_of(tui) is not None
+
+    def test_with_no_thread_it_is_set_aside(self, stage: CodexStage) -> None:
+        stage.start(environ=DAEMON)
+        assert stage.survey().sessions == []
+
+    def test_without_one_a_tui_with_no_lock_is_a_process_at_start_up(self, stage: CodexStage) -> None:
+        row = stage.row_of(stage.start(environ=PLAIN_TUI))
+        assert row is not None
+        assert row.seen.session_id is None
+        assert doing(row) == ("running", "unknown")
+
+    def test_an_editors_server_on_stdio_serves_no_tui(self, stage: CodexStage) -> None:
+        stage.start(environ=called("app-server", bare=True))
+        assert stage.row_of(stage.start(environ=PLAIN_TUI)) is not None
+
+
+class TestFamilies:
+    def test_a_subagent_is_a_session_of_the_same_process(self, stage: CodexStage) -> None:
+        puppet, parent = started(stage, "work")
+        puppet.do("subagent")
+        puppet.do("work")
+        child = stage.session(puppet.session_id or "")
+        assert child.seen.session_id != parent
+        assert child.seen.facts.parent_id == parent
+        assert child.seen.owner is not None
+        assert child.seen.owner.pid == puppet.pid
+        assert stage.session(parent).seen.facts.parent_id is None
+
+    def test_a_fork_names_its_parent(self, stage: CodexStage) -> None:
+        puppet, parent = started(stage, "work", "rest")
+        puppet.do("forked")
+        puppet.do("work")
+        assert stage.session(puppet.session_id or "").seen.facts.parent_id == parent
+
+
+class TestLingeringExec:
+    def test_a_finished_exec_is_inferred_to_be_idle(self, stage: CodexStage) -> None:
+        puppet, session_id = started(stage, "work", "rest", "release", environ=called("exec", "go"))
+        row = stage.session(session_id)
+        assert row.verdict.status == "idle"
+        assert row.seen.owner is not None
+        assert "inferred" in row.seen.evidence[0].note
+        puppet.kill()
+        assert stage.session(session_id).verdict.outcome == "completed"
+
+    def test_two_of_them_in_one_directory_are_not_told_apart(self, stage: CodexStage) -> None:
+        call = called("exec", "go")
+        one, first = started(stage, "work", environ=call)
+        two, second = started(stage, "work", environ=call)
+        for puppet in (one, two):
+            puppet.do("rest")
+            puppet.do("release")
+        assert stage.session(first).verdict.status == "unknown"
+        assert stage.session(second).verdict.status == "unknown"
+
+    def test_one_that_waits_for_its_input_owns_nobodys_thread(self, stage: CodexStage) -> None:
+        waiting = stage.start(environ=called("exec", "-", bare=True))
+        waiting.do("databases")
+        other, session_id = started(stage, "work", "rest", environ=called("exec", "go"))
+        other.finish()
+        verdict = stage.session(session_id).verdict
+        assert (verdict.status, verdict.outcome) == ("stopped", "completed")
+        row = stage.row_of(waiting)
+        assert row is not None
+        assert row.seen.session_id is None
+
+
+class TestHistory:
+    def test_a_killed_one_beside_a_tui_at_start_up_is_still_killed(self, stage: CodexStage) -> None:
+        stage.start(environ=called("--no-daemon", bare=True))
+        puppet, session_id = started(stage, "work")
+        puppet.kill()
+        verdict = stage.session(session_id).verdict
+        assert (verdict.status, verdict.outcome) == ("stopped", "killed")
+
+    def test_the_thread_index_is_not_believed(self, stage: CodexStage) -> None:
+        puppet, session_id = started(stage, "work", "rest")
+        puppet.finish()
+        with sqlite3.connect(stage.codex_home / "state_5.sqlite") as index:
+            index.execute("create table threads (id text primary key, rollout_path text, cwd text)")
+            index.execute(
+                "insert into threads values (?, '/nowhere/rollout.jsonl', '/wrong')", (new_id(),)
+            )
+        index.close()
+        found = stage.survey(Wanted())
+        assert [s.seen.session_id for s in found.sessions] == [session_id]
+        assert found.sessions[0].seen.facts.cwd == str(stage.work)
+        assert found.problems == []
+
+    def test_an_archived_one_is_listed(self, stage: CodexStage) -> None:
+        puppet, session_id = started(stage, "work", "rest")
+        puppet.finish()
+        path = stage.rollout(session_id)
+        archive = stage.codex_home / "archived_sessions"
+        archive.mkdir()
+        path.rename(archive / path.name)
+        assert stage.session(session_id).verdict.outcome == "completed"
+
+    def test_a_compressed_one_is_listed_by_its_id(self, stage: CodexStage) -> None:
+        session_id = new_id()
+        day = stage.codex_home / "sessions" / "2026" / "08" / "01"
+        day.mkdir(parents=True)
+        (day / f"rollout-2026-08-01T10-00-00-{session_id}.jsonl.zst").write_bytes(b"\x28\xb5\x2f\xfd")
+        found = stage.survey(Wanted())
+        assert [s.seen.session_id for s in found.sessions] == [session_id]
+        assert (found.sessions[0].verdict.status, found.sessions[0].verdict.outcome) == (
+            "stopped",
+            "unknown",
+        )
+        assert [p.kind for p in found.problems] == ["unsupported"]
+
+    def test_of_plain_and_compressed_the_plain_one_is_read(self, stage: CodexStage) -> None:
+        puppet, session_id = started(stage, "work", "rest")
+        puppet.finish()
+        path = stage.rollout(session_id)
+        path.with_name(f"{path.name}.zst").write_bytes(b"\x28\xb5\x2f\xfd")
+        assert stage.session(session_id).verdict.outcome == "completed"
+
+    def test_a_title_is_the_last_given(self, stage: CodexStage) -> None:
+        puppet, session_id = started(stage, "work")
+        with (stage.codex_home / "session_index.jsonl").open("w") as index:
+            for title in ("First", "Second"):
+                index.write(f'{{"id":"{session_id}","thread_name":"{title}","updated_at":"x"}}\n')
+        assert rows(stage)[session_id].seen.facts.title == "Second"
+        puppet.kill()
+        assert stage.session(session_id).seen.facts.title == "Second"
+
+    def test_stale_locks_are_told_by_places(self, stage: CodexStage) -> None:
+        puppet, session_id = started(stage, "work")
+        puppet.kill()
+        look = Look.take(stage.environ).scoped("codex")
+        list(Codex().places(look))
+        assert [(p.kind, p.source) for p in look.problems] == [("stale", str(stage.lock(session_id)))]
+
+
+# turn as the file alone tells it: claim, how it ended
+CASES = {
+    "exec_failed_http500": ("idle", "failed"),
+    "exec_fork": ("idle", "completed"),
+    "exec_interrupted_sigint": ("idle", "interrupted"),
+    "exec_killed_open_turn": ("working", ""),
+    "exec_killed_then_resumed": ("idle", "completed"),
+    "exec_resumed_other_cwd": ("idle", "completed"),
+    "legacy_head_handmade_then_resumed": ("idle", "completed"),
+    "subagent_child": ("idle", "completed"),
+    "tui_background_terminal": ("idle", "completed"),
+    "tui_daemon_approved": ("idle", "completed"),
+    "tui_request_user_input": ("idle", "completed"),
+    "tui_waiting_approval_SNAPSHOT": ("working", ""),
+}
+
+
+def sample(case: str) -> Path:
+    return next(CORPUS.glob(f"{case}__*"))
+
+
+class TestCorpus:
+    """Rollouts that Codex 0.166.0 wrote."""
+
+    @pytest.fixture
+    def look(self, tmp_path: Path) -> Look:
+        return Look({}, {"HOME": str(tmp_path)}, 0.0).scoped("codex")
+
+    def examined(self, case: str, look: Look) -> codex_rollout.Rollout:
+        found = codex_rollout.examine(str(sample(case)), look)
+        assert look.problems == []
+        return found
+
+    @pytest.mark.parametrize(("case", "told"), CASES.items())
+    def test_the_last_turn(self, case: str, told: tuple[str, str], look: Look) -> None:
+        turn = self.examined(case, look).facts.turn
+        assert turn is not None
+        assert (turn.claim, turn.detail) == told
+        assert turn.offset is not None
+        line = sample(case).read_bytes()[turn.offset :]
+        assert line.startswith(b'{"timestamp"')
+
+    def test_every_sample_has_a_case(self) -> None:
+        assert {path.name.partition("__")[0] for path in CORPUS.glob("*__*")} == set(CASES)
+
+    def test_facts(self, look: Look) -> None:
+        facts = self.examined("exec_resumed_other_cwd", look).facts
+        assert (facts.cwd, facts.model, facts.prompt) == ("/home/user/nogit", "gpt-lab", "hello")
+        assert (facts.agent_version, facts.entry_point) == ("0.166.0", "headless")
+        assert facts.tokens == Tokens(2046, 20, 200, 0)
+        assert facts.started_at == pytest.approx(1794718513.998, abs=0.5)
+
+    def test_a_failed_request_has_no_totals(self, look: Look) -> None:
+        assert self.examined("exec_failed_http500", look).facts.tokens is None
+
+    def test_parents(self, look: Look) -> None:
+        child = self.examined("subagent_child", look).facts.parent_id
+        assert child == "01a1dd9d-3f7b-7373-bf21-54ac5ad22543"
+        fork = self.examined("exec_fork", look).facts.parent_id
+        assert fork == "01a1dd8f-3b55-7c63-b285-882832c39a34"
+
+    def test_the_legacy_format(self, look: Look) -> None:
+        facts = self.examined("legacy_head_handmade_then_resumed", look).facts
+        assert (facts.prompt, facts.entry_point) == ("legacy hello", "interactive")
+
+    def test_a_daemons_thread_was_a_persons(self, look: Look) -> None:
+        assert self.examined("tui_daemon_approved", look).facts.entry_point == "interactive"
+
+    def test_the_pending_escalation(self, look: Look) -> None:
+        call = self.examined("tui_waiting_approval_SNAPSHOT", look).escalation
+        assert call is not None
+        assert (call.id, call.what) == ("call_66_4fa3d7", "echo ok; sleep 4")
+        assert self.examined("tui_daemon_approved", look).escalation is None
+
+    def test_a_pending_question(self, look: Look, tmp_path: Path) -> None:
+        lines = sample("tui_request_user_input").read_bytes().splitlines(keepends=True)
+        asked = next(i for i, line in enumerate(lines) if b'"name":"request_user_input"' in line)
+        path = tmp_path / sample("tui_request_user_input").name
+        path.write_bytes(b"".join(lines[: asked + 2]))
+        turn = codex_rollout.examine(str(path), look).facts.turn
+        assert turn is not None
+        assert (turn.claim, turn.detail) == ("waiting", "question")
+
+    def test_a_torn_last_line_is_ignored(self, look: Look, tmp_path: Path) -> None:
+        path = tmp_path / "torn.jsonl"
+        path.write_bytes(sample("exec_killed_open_turn").read_bytes() + b'{"timestamp":"2026-11')
+        facts = codex_rollout.examine(str(path), look).facts
+        assert (facts.turn is not None, facts.garbled) == (True, 0)
+
+    def test_messages(self, look: Look) -> None:
+        seen = Observation("codex", "x", (), transcript=str(sample("tui_daemon_approved")))
+        said = [(m.role, m.text[:12]) for m in Codex().messages(seen, look)]
+        assert said[-1] == ("user", "hello tui [[")
+        assert ("assistant", "lab answer 3") in said
+        assert [m for m in said if m[0] == "tool"] == [("tool", '{"cmd": "ech')]
+        assert not any(text.startswith("<") for _, text in said)
+
+    def test_history_over_the_corpus(self, stage: CodexStage) -> None:
+        day = stage.codex_home / "sessions" / "2026" / "11" / "15"
+        day.mkdir(parents=True)
+        for path in CORPUS.glob("*__*"):
+            shutil.copyfile(path, day / path.name.partition("__")[2])
+        shutil.copyfile(CORPUS / "session_index.jsonl", stage.codex_home / "session_index.jsonl")
+        found = stage.survey(Wanted())
+        outcomes = sorted(s.verdict.outcome or "" for s in found.sessions)
+        assert outcomes == ["completed"] * 8 + ["failed", "interrupted"] + ["killed"] * 2
+        assert found.problems == []
+        titles = {s.seen.session_id: s.seen.facts.title for s in found.sessions}
+        assert titles["01a1dd93-0875-7211-9b24-f03dbe9cb93d"] == "Lab title 2"
+
+
+class TestLongFiles:
+    def test_the_first_line_may_be_long_and_the_prompt_far(self, stage: CodexStage) -> None:
+        prompt = "paint " * 15000  # 90 KB, written twice
+        _, session_id = started(stage, "work", prompt=prompt)
+        facts = stage.session(session_id).seen.facts
+        assert facts.prompt == prompt[:1000]
+        assert facts.agent_version == "0.166.0"
+
+
+class TestInvocation:
+    @pytest.mark.parametrize(
+        ("line", "role"),
+        [
+            ("codex", "tui"),
+            ("codex fix-the-tests", "tui"),
+            ("codex -C exec fix", "tui"),
+            ("codex exec --json hello", "exec"),
+            ("codex -c model=x e hello", "exec"),
+            ("codex review --uncommitted", "exec"),
+            ("codex app-server --listen unix:// --managed-daemon", "app-server"),
+            ("codex app-server daemon start", "tool"),
+            ("codex login", "tool"),
+            ("codex --model=x resume --last", "tui"),
+        ],
+    )
+    def test_roles(self, line: str, role: str) -> None:
+        assert invocation(tuple(line.split())).role == role
+
+    def test_directory(self) -> None:
+        call = invocation(("codex", "exec", "-C", "sub/../repo", "hi"))
+        assert call.directory("/home/user") == "/home/user/repo"
+        assert invocation(("codex", "exec", "hi")).directory("/home/user") == "/home/user"
+
+
+class TestOwns:
+    @pytest.mark.parametrize(
+        "argv",
+        [
+            ("/x/codex-linux-sandbox", "--", "ls"),
+            ("/x/codex-code-mode-host",),
+            ("/x/codex", "app-server", "daemon", "pid-update-loop"),
+        ],
+    )
+    def test_helpers_are_not_the_agent(self, argv: tuple[str, ...]) -> None:
+        assert not Codex().owns(_described("/x/bin/codex", argv))
+
+    def test_the_node_launcher_is_not_the_agent(self) -> None:
+        assert not Codex().owns(_described("/usr/bin/node", ("node", "/x/bin/codex", "exec")))
+
+    def test_the_binary_is(self) -> None:
+        assert Codex().owns(_described("/x/bin/codex", ("/x/bin/codex", "exec")))
+
+
+def _described(exe: str, argv: tuple[str, ...]) -> Process:
+    process = read_process(os.getpid(), boot_id())
+    process._described, process._exe, process._argv, process._uid = True, exe, argv, os.getuid()
+    return process
