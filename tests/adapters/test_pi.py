@@ -166,6 +166,13 @@ def test_each_is_bound_by_the_time_in_its_header(stage: PiStage, earlier: dict[i
     assert status(stage, two.session_id) == "stopped"
 
 
+def test_nobody_has_moved_to_what_another_one_runs(stage: PiStage, earlier: dict[int, float]) -> None:
+    one = begun_long_ago(stage, earlier, "work", "rest", traits="0.73")
+    two = begun(stage, "work", "rest", traits="0.73")
+    assert row(stage, one).seen.session_id == one.session_id
+    assert row(stage, two).seen.session_id == two.session_id
+
+
 def test_two_started_at_once_are_not_told_apart(stage: PiStage) -> None:
     one = begun(stage, "work")
     two = begun(stage, "work")
@@ -398,6 +405,7 @@ def _touch_later(stage: PiStage, session_id: str | None) -> None:
         (["abort"], ("idle", "idle")),
         (["word length"], ("idle", "idle")),
         (["rest", "label", "name Shed"], ("idle", "idle")),
+        (["rest", "bang"], ("idle", "idle")),
         (["fail"], ("idle", "idle")),
         (["retry"], ("running", "unknown")),
         (["retry", "rest"], ("idle", "idle")),

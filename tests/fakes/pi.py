@@ -137,6 +137,10 @@ class PiAgent(Player):
             role="toolResult", toolCallId="call_1", toolName="bash", content=block, isError=False
         )
 
+    def bang(self) -> None:
+        """A command that the person ran with "!"."""
+        self._message(role="bashExecution", command="ls", output="shed", exitCode=0, cancelled=False)
+
     def subagent(self) -> None:
         """An extension starts another Pi from here; it inherits what commands are told."""
         environ = {**os.environ, "PI_SESSION_ID": str(self.session), "PUPPET_PI": "busy"}
