@@ -1,0 +1,103 @@
+"""Law 7: a signal goes through a handle that was proven to be the process that was meant; and no
+status is ever written down."""
+
+import ast
+import re
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import agentctl
+from agentctl.errors import Forbidden, Gone
+from agentctl.store import cache, db
+from agentctl.truth import pidfd, procfs
+from agentctl.truth.model import STATUSES
+from tests.fakes.stranger import Stranger
+
+SOURCES = sorted(Path(agentctl.__file__).parent.rglob("*.py"))
+FORBIDDEN = {"kill", "killpg", "pthread_kill"}
+MODULES = {"os", "posix", "signal", "signals"}
+
+
+@pytest.fixture
+def stranger(tmp_path: Path) -> Iterator[Stranger]:
+    with Stranger("somebody", {"PATH": "/usr/bin:/bin"}, tmp_path) as made:
+        yield made
+
+
+def test_the_right_pid_with_a_wrong_start_is_refused(stranger: Stranger) -> None:
+    identity = stranger.identity
+    for start in (identity.start - 1, identity.start + 1, 0):
+        with pytest.raises(Gone, match="another process"):
+            pidfd.Handle(identity._replace(start=start))
+    assert stranger.process.alive
+
+
+def test_another_boot_is_refused(stranger: Stranger) -> None:
+    with pytest.raises(Gone, match="booted since"):
+        pidfd.Handle(stranger.identity._replace(boot="another boot"))
+    assert procfs.current(stranger.identity._replace(boot="another boot")) is None
+
+
+def test_signalling_one_that_ended_raises_gone(stranger: Stranger) -> None:
+    identity = stranger.identity
+    with pidfd.Handle(identity) as handle:
+        assert not handle.wait(0)
+        handle.signal(signal.SIGCONT)
+        stranger.end()
+        assert handle.wait(20)
+        with pytest.raises(Gone):
+            handle.signal(signal.SIGTERM)
+    with pytest.raises(Gone):
+        pidfd.Handle(identity)
+
+
+def test_a_refused_handle_leaves_no_descriptor_open(stranger: Stranger) -> None:
+    before = len(list(Path("/proc/self/fd").iterdir()))
+    for _ in range(50):
+        with pytest.raises(Gone):
+            pidfd.Handle(stranger.identity._replace(start=1))
+    assert len(list(Path("/proc/self/fd").iterdir())) <= before + 1
+
+
+def test_what_is_not_ours_is_forbidden(stranger: Stranger, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object) -> None:
+        raise PermissionError(1, "Operation not permitted")
+
+    monkeypatch.setattr("signal.pidfd_send_signal", refuse)
+    with pidfd.Handle(stranger.identity) as handle, pytest.raises(Forbidden):
+        handle.signal(signal.SIGTERM)
+
+
+def calls(source: str, names: set[str]) -> Iterator[str]:
+    """`os.kill(…)`, `from os import kill`, `getattr(os, "kill")`: every way to name it."""
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Attribute) and node.attr in names:
+            if isinstance(node.value, ast.Name) and node.value.id in MODULES:
+                yield f"{node.lineno}: {node.value.id}.{node.attr}"
+        elif isinstance(node, ast.ImportFrom):
+            yield from (f"{node.lineno}: import {a.name}" for a in node.names if a.name in names)
+        elif (
+            isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "getattr"
+        ):
+            given = [a.value for a in node.args if isinstance(a, ast.Constant)]
+            yield from (f"{node.lineno}: getattr {name}" for name in given if name in names)
+
+
+def test_the_search_finds_what_it_seeks() -> None:
+    bad = 'import os\nos.kill(1, 9)\nfrom os import killpg\ngetattr(os, "kill")(1, 9)\n'
+    assert len(list(calls(bad, FORBIDDEN))) == 3
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=lambda path: str(path.relative_to(SOURCES[0].parent)))
+def test_no_bare_pid_is_signalled_anywhere(path: Path) -> None:
+    assert list(calls(path.read_text(), FORBIDDEN)) == []
+
+
+def test_no_status_is_stored() -> None:
+    schemas = [*db.MIGRATIONS, cache._SCHEMA]
+    words = {"status", "state", "alive", "activity", "outcome", "verdict", *STATUSES}
+    for schema in schemas:
+        assert not words & set(re.findall(r"[a-z]+", schema.lower())), schema
