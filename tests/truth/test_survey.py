@@ -1,0 +1,260 @@
+"""The fence, the deadline, and what decorates."""
+
+import threading
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+
+import pytest
+
+from agentctl.errors import Forbidden, Malformed
+from agentctl.truth.look import Look
+from agentctl.truth.model import Evidence, Facts, Launch, Observation, ProcessIdentity, Tokens
+from agentctl.truth.procfs import Process
+from agentctl.truth.survey import Registered, Survey, Wanted, survey
+from tests.fakes.badly import Adapter, Bad, registered, told
+from tests.fakes.stranger import Stranger
+
+MARK = "SURVEYED"
+
+
+@pytest.fixture
+def environ(tmp_path: Path) -> dict[str, str]:
+    mark = tmp_path.name
+    return {"PATH": "/usr/bin:/bin", MARK: mark, "AGENTCTL_CONFINE": f"{MARK}={mark}"}
+
+
+@pytest.fixture
+def one(environ: dict[str, str], tmp_path: Path) -> Iterator[Stranger]:
+    with Stranger("bad-agent", environ, tmp_path) as made:
+        yield made
+
+
+def ask(
+    environ: dict[str, str],
+    adapters: Iterable[Adapter | Registered],
+    wanted: Wanted | None = None,
+    deadline: float = 20.0,
+    notes: Sequence[Launch] = (),
+) -> Survey:
+    known = [a if isinstance(a, Registered) else registered(a) for a in adapters]
+    return survey(Look.take(environ), known, wanted, deadline=deadline, notes=notes)
+
+
+def test_a_process_nobody_tells_of_is_listed_as_what_it_is(
+    environ: dict[str, str], one: Stranger
+) -> None:
+    class Silent(Adapter):
+        def live(self, look: Look) -> Iterable[Observation]:
+            return ()
+
+    (row,) = ask(environ, [Silent("silent", "bad-agent")]).sessions
+    assert row.seen.session_id is None
+    assert row.seen.owner is not None
+    assert row.seen.owner.identity == one.identity
+    assert row.seen.facts.cwd == row.seen.owner.cwd
+    assert (row.verdict.status, row.verdict.activity) == ("running", "unknown")
+
+
+def test_a_process_set_aside_is_not_listed(environ: dict[str, str], one: Stranger) -> None:
+    class Helper(Adapter):
+        def live(self, look: Look) -> Iterable[Observation]:
+            for process in look.owned:
+                look.set_aside(process, "runs no session")
+            return ()
+
+    assert ask(environ, [Helper("helper", "bad-agent")]) == Survey([], [])
+
+
+def test_what_a_generator_gave_before_it_raised_is_kept(
+    environ: dict[str, str], one: Stranger, tmp_path: Path
+) -> None:
+    class Half(Adapter):
+        def live(self, look: Look) -> Iterator[Observation]:
+            yield told(look, look.owned[0])
+            raise ValueError("and no more")
+
+    with Stranger("bad-agent", environ, tmp_path) as two:
+        found = ask(environ, [Half("half", "bad-agent")], Wanted())
+        activities = {s.seen.owner.pid: s.verdict.activity for s in found.sessions if s.seen.owner}
+        assert set(activities) == {one.pid, two.pid}
+        assert sorted(activities.values()) == ["unknown", "working"]
+        assert [(p.kind, p.message) for p in found.problems] == [("broken", "ValueError: and no more")]
+
+
+def test_what_a_late_one_gave_in_time_is_kept(environ: dict[str, str], one: Stranger) -> None:
+    class Slow(Bad):
+        def live(self, look: Look) -> Iterator[Observation]:
+            yield told(look, look.owned[0])
+            self.hang()
+
+    slow = Slow("slow", "", "bad-agent")
+    try:
+        found = ask(environ, [slow], deadline=0.2)
+        assert [s.verdict.activity for s in found.sessions] == ["working"]
+        assert [p.kind for p in found.problems] == ["late"]
+    finally:
+        slow.release()
+
+
+def test_an_unreadable_source_is_told_by_its_kind(environ: dict[str, str], one: Stranger) -> None:
+    class Denied(Adapter):
+        def live(self, look: Look) -> Iterable[Observation]:
+            raise Forbidden("/secret", "permission denied")
+
+    found = ask(environ, [Denied("denied", "bad-agent")])
+    assert [tuple(p) for p in found.problems] == [
+        ("denied", "forbidden", "permission denied", "/secret")
+    ]
+    assert len(found.sessions) == 1
+
+
+def test_the_others_do_not_wait_for_the_slow(
+    environ: dict[str, str], one: Stranger, tmp_path: Path
+) -> None:
+    """Events, not clocks: the quick one answers while the slow one is still stuck."""
+    answered = threading.Event()
+
+    class Quick(Adapter):
+        def live(self, look: Look) -> Iterable[Observation]:
+            answered.set()
+            return super().live(look)
+
+    class Slow(Bad):
+        waited = False
+
+        def live(self, look: Look) -> Iterable[Observation]:
+            Slow.waited = answered.wait(20.0)  # it would wait for ever if it were waited for
+            return ()
+
+    with Stranger("quick-agent", environ, tmp_path) as quick:
+        found = ask(environ, [Slow("slow", ""), Quick("quick", "quick-agent")])
+        assert Slow.waited
+        assert f"{quick.pid} of quick" in [s.seen.session_id for s in found.sessions]
+        assert found.problems == []
+
+
+def test_many_that_hang_share_the_time(environ: dict[str, str], one: Stranger) -> None:
+    hung = [Bad(f"hung{number}", "hangs") for number in range(4)]
+    try:
+        found = ask(environ, [*hung, Adapter("good", "bad-agent")], deadline=0.3)
+        assert [(p.adapter, p.kind) for p in found.problems] == [(f"hung{n}", "late") for n in range(4)]
+        assert [s.seen.adapter for s in found.sessions if s.seen.session_id] == ["good"]
+    finally:
+        for each in hung:
+            each.release()
+
+
+def test_an_adapter_without_processes_is_not_even_loaded(environ: dict[str, str]) -> None:
+    def load() -> Adapter:
+        raise AssertionError("loaded for nothing")
+
+    assert ask(environ, [Registered("absent", frozenset({"no-such-agent"}), load)]) == Survey([], [])
+    found = ask(environ, [Registered("absent", frozenset({"no-such-agent"}), load)], Wanted())
+    assert [p.kind for p in found.problems] == ["broken"]
+
+
+def test_an_adapter_that_cannot_be_loaded_is_told(environ: dict[str, str]) -> None:
+    def load() -> Adapter:
+        raise ImportError("no module named rot")
+
+    found = ask(environ, [Registered("rotten", frozenset(), load)])
+    assert [(p.adapter, p.kind) for p in found.problems] == [("rotten", "broken")]
+
+
+def test_one_id_is_one_row(environ: dict[str, str], one: Stranger) -> None:
+    class Stutter(Adapter):
+        def history(self, look: Look, wanted: Wanted) -> Iterator[Observation]:
+            gone = Evidence("gone", "/proc", "kernel")
+            for session_id in ("old", "old", f"{one.pid} of stutter"):
+                yield Observation(look.adapter, session_id, (gone,))
+
+    found = ask(environ, [Stutter("stutter", "bad-agent")], Wanted())
+    assert [(s.seen.session_id, s.verdict.status) for s in found.sessions] == [
+        (f"{one.pid} of stutter", "running"),
+        ("old", "stopped"),
+    ]
+
+
+def test_loose_are_those_bound_to_nothing(
+    environ: dict[str, str], one: Stranger, tmp_path: Path
+) -> None:
+    seen: list[tuple[Process, ...]] = []
+
+    class Partly(Adapter):
+        def live(self, look: Look) -> Iterator[Observation]:
+            yield told(look, next(p for p in look.owned if p.pid == one.pid))
+
+        def history(self, look: Look, wanted: Wanted) -> Iterable[Observation]:
+            seen.append(look.loose)
+            return ()
+
+    with Stranger("bad-agent", environ, tmp_path) as two:
+        ask(environ, [Partly("partly", "bad-agent")], Wanted())
+        assert [[p.pid for p in loose] for loose in seen] == [[two.pid]]
+
+
+def test_a_process_that_vanished_meanwhile_hides_nobody(environ: dict[str, str], tmp_path: Path) -> None:
+    class ByName(Adapter):
+        """Asks nothing of the kernel, so that a vanished process is noticed late."""
+
+        def live(self, look: Look) -> Iterable[Observation]:
+            return ()
+
+    with (
+        Stranger("bad-agent", environ, tmp_path) as stays,
+        Stranger("bad-agent", environ, tmp_path) as goes,
+    ):
+        look = Look({p.pid: p for p in (goes.process, stays.process)}, environ, time.time())
+        goes.end()
+        found = survey(look, [registered(ByName("named", "bad-agent"))], deadline=20.0)
+        assert [s.seen.owner.pid for s in found.sessions if s.seen.owner] == [stays.pid]
+        assert found.problems == []
+
+
+def test_facts_of_the_wrong_type_are_left_out_and_told(environ: dict[str, str], one: Stranger) -> None:
+    class Loose(Adapter):
+        def live(self, look: Look) -> Iterator[Observation]:
+            facts = Facts(
+                cwd=7,  # type: ignore[arg-type]
+                model="kept",
+                started_at=float("nan"),
+                cost_usd="a lot",  # type: ignore[arg-type]
+                tokens=Tokens(input="many"),  # type: ignore[arg-type]
+            )
+            row = told(look, look.owned[0])
+            odd = Evidence("idle", "/x", "journal", at="noon", note=None)  # type: ignore[arg-type]
+            yield row._replace(facts=facts, evidence=(*row.evidence, odd))
+
+    found = ask(environ, [Loose("loose", "bad-agent")])
+    (row,) = found.sessions
+    assert row.seen.facts == Facts(model="kept")
+    assert row.seen.evidence[-1].at is None
+    assert isinstance(row.seen.evidence[-1].note, str)
+    (problem,) = found.problems
+    assert problem.kind == "malformed"
+    assert "cwd, started_at, tokens, cost_usd" in problem.message
+
+
+def test_notes_decorate_by_identity_or_by_session(environ: dict[str, str], one: Stranger) -> None:
+    never = ProcessIdentity(one.identity.boot, one.pid, one.identity.start - 1)
+    by_process = Launch("l1", one.identity, name="mine")
+    by_session = Launch("l2", never, f"{one.pid} of good", name="by id")
+    nobody = Launch("l3", never, "no such session", name="ghost")
+    adapters = [Adapter("good", "bad-agent")]
+    for notes, expected in (
+        ([nobody], None),
+        ([nobody, by_process], by_process),
+        ([nobody, by_session], by_session),
+    ):
+        (row,) = ask(environ, adapters, notes=notes).sessions
+        assert row.launch == expected
+    plain = ask(environ, adapters).sessions[0]
+    labelled = ask(environ, adapters, notes=[by_process]).sessions[0]
+    assert plain.verdict[:6] == labelled.verdict[:6]
+
+
+def test_the_look_s_own_problems_travel_along(environ: dict[str, str]) -> None:
+    look = Look.take(environ)
+    look.unreadable(Malformed("/state.db", "not a database"))
+    assert [p.source for p in survey(look, []).problems] == ["/state.db"]
