@@ -102,7 +102,7 @@ def paint(text: str, colour: str, *, on: bool) -> str:
     return f"\x1b[{COLOURS[colour]}m{text}\x1b[0m" if on and colour else text
 
 
-def columns() -> int:
+def columns(otherwise: int = 200) -> int:
     """Of the terminal; of COLUMNS; wide when neither is there, so that a pipe loses nothing."""
     given = os.environ.get("COLUMNS", "")
     if given.isascii() and given.isdigit() and int(given[:6]) > 0:
@@ -110,7 +110,7 @@ def columns() -> int:
     try:
         return os.get_terminal_size(sys.stdout.fileno()).columns or 80
     except (OSError, ValueError):
-        return 200
+        return otherwise
 
 
 def age(seconds: float) -> str:

@@ -37,13 +37,20 @@ def rfc3339(seconds: float | None) -> str | None:
         return None
     try:
         whole, millis = divmod(round(seconds * 1000), 1000)
-        t = time.gmtime(whole)
+        day, second = divmod(whole, 86400)
+        date = _DATES.get(day) or _date(day)
     except (OverflowError, ValueError, OSError):  # a nonsense number in somebody's file
         return None
-    return (
-        f"{t.tm_year:04d}-{t.tm_mon:02d}-{t.tm_mday:02d}"
-        f"T{t.tm_hour:02d}:{t.tm_min:02d}:{t.tm_sec:02d}.{millis:03d}Z"
-    )
+    at = (date, second // 3600, second // 60 % 60, second % 60, millis)
+    return "%sT%02d:%02d:%02d.%03dZ" % at  # noqa: UP031 - half the time of an f-string
+
+
+_DATES: dict[int, str] = {}  # by day: a long list has few of them
+
+
+def _date(day: int) -> str:
+    t = time.gmtime(day * 86400)
+    return _DATES.setdefault(day, f"{t.tm_year:04d}-{t.tm_mon:02d}-{t.tm_mday:02d}")
 
 
 def _offset(zone: str) -> float:

@@ -98,11 +98,15 @@ def _safest(evidence: Sequence[Evidence]) -> Evidence | None:
     """Only the kernel's word makes a session alive or dead; that nobody can tell, anyone may say."""
     trusted = [e for e in evidence if e.trusted and e.claim in LIVENESS]
     heard = [e for e in trusted if e.authority == "kernel" or e.claim in ("ambiguous", "hidden")]
+    if len(heard) == 1:  # the usual case, a thousand times in a long list
+        return heard[0]
     return min(heard, key=lambda e: LIVENESS.index(e.claim), default=None)
 
 
 def _strongest(evidence: Sequence[Evidence], claims: tuple[str, ...]) -> Evidence | None:
     trusted = [e for e in evidence if e.trusted and e.claim in claims]
+    if len(trusted) == 1:
+        return trusted[0]
     return min(trusted, key=lambda e: (-RANK[e.authority], claims.index(e.claim)), default=None)
 
 
@@ -121,6 +125,8 @@ def _verdict(
     outcome: Outcome | None = None,
     code: int | None = None,
 ) -> Verdict:
+    if len(used) == len(evidence):  # nothing is left to agree or to be overruled
+        return Verdict(status, activity, waiting, outcome, code, reason, used, ())
     claims = {e.claim for e in used}
     agreeing = tuple(e for e in evidence if e.trusted and e.claim in claims and e not in used)
     overruled = tuple(e for e in evidence if e not in used and e not in agreeing)

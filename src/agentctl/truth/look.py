@@ -14,7 +14,6 @@ from agentctl.errors import Forbidden, Gone, SourceError
 from agentctl.truth import clock, files, procfs
 from agentctl.truth.bind import nobody
 from agentctl.truth.model import Evidence, Facts, Problem
-from agentctl.truth.pidfd import zombie_exit_code
 from agentctl.truth.procfs import Process
 
 Environ = Mapping[str, str]
@@ -114,6 +113,8 @@ class Look:
         elif not process.alive:
             address = process.identity.address
             yield Evidence("gone", address, "kernel", note=f"{named_by} names it; it is a zombie")
+            from agentctl.truth.pidfd import zombie_exit_code  # rare, and `signal` costs 1 ms
+
             code = zombie_exit_code(process)
             if code is not None:
                 yield Evidence("exited", f"{address}/stat", "kernel", value=code)

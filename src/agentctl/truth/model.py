@@ -2,10 +2,9 @@
 `Verdict` is only ever the return value of `judge()`.
 
 NamedTuples, not dataclasses: importing `dataclasses` costs more than reading eight sessions
-(docs/adr/0002-named-tuples.md).
+(docs/adr/0002-named-tuples.md). Without `annotations` from `__future__`, for the same reason: as text,
+each of the fields below would be compiled when this is imported.
 """
-
-from __future__ import annotations
 
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
@@ -111,7 +110,7 @@ class Observation(NamedTuple):
     session_id: str | None  # None: a live agent process that has no session yet
     evidence: tuple[Evidence, ...]
     facts: Facts = Facts()
-    owner: Process | None = None  # the live process bound to it
+    owner: "Process | None" = None  # the live process bound to it
     transcript: str | None = None
 
 

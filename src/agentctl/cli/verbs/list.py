@@ -105,12 +105,16 @@ def _nothing(arguments: argparse.Namespace) -> str:
 
 def _print_json(found: Survey) -> None:
     """One session a line: as fast as it gets, and pleasant to grep."""
-    encode = json.JSONEncoder().encode
+    from agentctl.wire import encode
+
     write = sys.stdout.write
     write(f'{{"version":{shapes.VERSION},"sessions":[')
-    write(",".join("\n" + encode(shapes.session(s)) for s in found.sessions))
+    before = "\n"
+    for session in found.sessions:
+        write(before + encode.session(session))
+        before = ",\n"
     write('],\n"problems":[')
-    write(",".join("\n" + encode(shapes.problem(p)) for p in found.problems))
+    write(",".join("\n" + json.dumps(shapes.problem(p)) for p in found.problems))
     write("]}\n")
 
 
