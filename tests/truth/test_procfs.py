@@ -1,0 +1,191 @@
+"""The process table: identities, names, what is gone and what is withheld."""
+
+import os
+import shutil
+import subprocess
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from agentctl.errors import Forbidden, Gone, Malformed
+from agentctl.truth import procfs
+from agentctl.truth.model import ProcessIdentity
+
+NOBODY = 65534
+as_root = pytest.mark.skipif(os.geteuid() != 0, reason="needs root to become another user")
+
+
+@pytest.fixture
+def sleeper() -> Iterator[subprocess.Popen[bytes]]:
+    child = subprocess.Popen(["/bin/sleep", "60"], env={"COLOUR": "blue", "EMPTY": ""}, cwd="/")
+    yield child
+    child.kill()
+    child.wait()
+
+
+def seen(pid: int) -> procfs.Process:
+    return procfs.read_process(pid, procfs.boot_id())
+
+
+def in_a_child(work: Callable[[], bool], uid: int) -> bool:
+    """Whether `work` is true for another user; in a fork, because there is no way back."""
+    child = os.fork()
+    if child == 0:
+        code = 2
+        try:
+            os.setgroups([])
+            os.setresgid(uid, uid, uid)
+            os.setresuid(uid, uid, uid)
+            code = 0 if work() else 1
+        finally:
+            os._exit(code)
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+
+
+def test_a_process_is_described(sleeper: subprocess.Popen[bytes]) -> None:
+    process = seen(sleeper.pid)
+    assert process.alive
+    assert process.parent == os.getpid()
+    assert process.argv == ("/bin/sleep", "60")
+    assert process.cwd == "/"
+    assert os.path.samefile(process.exe or "", "/bin/sleep")
+    assert process.uid == os.getuid()
+    assert dict(process.environ()) == {"COLOUR": "blue", "EMPTY": ""}
+    assert process.inner_pid() == sleeper.pid
+    assert process.namespace == os.readlink("/proc/self/ns/pid")
+    assert process.withheld == ()
+
+
+def test_the_table_holds_us_and_our_children(sleeper: subprocess.Popen[bytes]) -> None:
+    table = procfs.read_table()
+    assert table[os.getpid()].comm == Path("/proc/self/comm").read_text().strip()
+    assert table[sleeper.pid].identity == seen(sleeper.pid).identity
+
+
+def test_open_files_are_told(tmp_path: Path) -> None:
+    with (tmp_path / "held").open("w") as held:
+        child = subprocess.Popen(["/bin/sleep", "60"], stdout=held)
+    try:
+        assert str(tmp_path / "held") in seen(child.pid).open_files()
+    finally:
+        child.kill()
+        child.wait()
+
+
+def test_a_zombie_is_not_alive(sleeper: subprocess.Popen[bytes]) -> None:
+    identity = seen(sleeper.pid).identity
+    sleeper.kill()
+    os.waitid(os.P_PID, sleeper.pid, os.WEXITED | os.WNOWAIT)  # dead, and left unburied
+    zombie = procfs.current(identity)
+    assert zombie is not None
+    assert not zombie.alive
+    assert zombie.exit_status == 9
+    assert not procfs.read_table()[sleeper.pid].alive
+
+
+def test_one_that_ends_after_the_first_glance_is_gone(sleeper: subprocess.Popen[bytes]) -> None:
+    process = procfs.read_table()[sleeper.pid]
+    sleeper.kill()
+    sleeper.wait()
+    for ask in (lambda: process.argv, process.environ, process.open_files, process.inner_pid):
+        with pytest.raises(Gone):
+            ask()
+    assert procfs.current(process.identity) is None
+    with pytest.raises(Gone):
+        seen(sleeper.pid)
+
+
+def test_another_process_with_the_same_pid_is_not_taken_for_it(
+    sleeper: subprocess.Popen[bytes],
+) -> None:
+    real = seen(sleeper.pid).identity
+    earlier = ProcessIdentity(real.boot, real.pid, real.start - 1)
+    assert procfs.current(earlier) is None
+    assert procfs.current(ProcessIdentity("another-boot", real.pid, real.start)) is None
+    with pytest.raises(Gone, match="another process"):
+        procfs.Process(earlier, 1, "S", "sleep").environ()
+
+
+@pytest.mark.parametrize("name", ["a b", "a) S 1 (b", ")", "(", "ünïcode"])
+def test_names_with_blanks_and_parentheses(tmp_path: Path, name: str) -> None:
+    binary = tmp_path / name
+    shutil.copy("/bin/sleep", binary)
+    child = subprocess.Popen([str(binary), "60"])
+    try:
+        process = seen(child.pid)
+        assert (process.comm, process.state in "SRD") == (name, True)
+        assert process.parent == os.getpid()
+    finally:
+        child.kill()
+        child.wait()
+
+
+def test_a_deleted_binary_keeps_its_name(tmp_path: Path) -> None:
+    binary = tmp_path / "agent"
+    shutil.copy("/bin/sleep", binary)
+    child = subprocess.Popen([str(binary), "60"])
+    try:
+        binary.unlink()
+        process = seen(child.pid)
+        assert process.exe == str(binary)
+        assert process.replaced
+    finally:
+        child.kill()
+        child.wait()
+
+
+@as_root
+def test_what_is_withheld_is_told_as_such(sleeper: subprocess.Popen[bytes]) -> None:
+    def look() -> bool:
+        process = seen(sleeper.pid)
+        told = process.argv == ("/bin/sleep", "60") and process.uid == 0
+        withheld = process.exe is None and process.cwd is None and process.withheld == ("exe", "cwd")
+        return told and withheld and process.layout == 0
+
+    assert in_a_child(look, NOBODY)
+
+
+@as_root
+@pytest.mark.parametrize("what", ["environ", "open_files"])
+def test_another_users_secrets_are_forbidden(sleeper: subprocess.Popen[bytes], what: str) -> None:
+    def look() -> bool:
+        try:
+            getattr(seen(sleeper.pid), what)()
+        except Forbidden:
+            return True
+        return False
+
+    assert in_a_child(look, NOBODY)
+
+
+def test_a_fork_has_the_layout_of_its_parent_and_an_exec_has_not(
+    sleeper: subprocess.Popen[bytes],
+) -> None:
+    ready, done = os.pipe()
+    child = os.fork()
+    if child == 0:
+        os.close(done)
+        os.read(ready, 1)
+        os._exit(0)
+    try:
+        mine = seen(os.getpid()).layout
+        assert mine != 0
+        assert seen(child).layout == mine
+        assert seen(sleeper.pid).layout != mine
+    finally:
+        os.close(done)
+        os.close(ready)
+        os.waitpid(child, 0)
+
+
+@pytest.mark.parametrize("raw", [b"", b"1 (x) S", b"no parentheses at all", b"1 (x) S 1 2 3"])
+def test_a_line_that_is_no_stat_is_malformed(raw: bytes) -> None:
+    with pytest.raises(Malformed):
+        procfs.parse_stat(raw)
+
+
+def test_an_old_kernel_says_nothing_of_the_exit() -> None:
+    fields = [b"Z", b"7", *[b"0"] * 17, b"4711"]
+    stat = procfs.parse_stat(b"12 (x) " + b" ".join(fields))
+    assert (stat.state, stat.parent, stat.start, stat.exit_status) == ("Z", 7, 4711, 0)
