@@ -740,12 +740,14 @@ def test_a_turn_left_open_and_closed_by_a_resume_was_interrupted(tmp_path: Path)
 
 def test_bookkeeping_longer_than_the_window_hides_nothing(tmp_path: Path) -> None:
     path = tmp_path / "x.jsonl"
-    filler = _line("x", 4, attachment={"type": "prompt_snapshot", "text": "y" * 100_000})
-    path.write_text(_prompt(1, "p" * 50_000) + _reply(3, "end_turn") + filler.replace('"type":"x",', ""))
+    snapshot = {"type": "prompt_snapshot", "text": "y" * 70_000}
+    filler = _line("x", 4, attachment=snapshot).replace('"type":"x",', "")
+    over = _line("system", 5, subtype="turn_duration")
+    path.write_text(_prompt(1, "p" * 50_000) + _reply(3, "end_turn") + filler + over)
     for read in (read_live, read_ended):
         facts = read(str(path), _look())
         assert facts.turn is not None
-        assert facts.turn.claim == "idle"
+        assert (facts.turn.claim, facts.turn.detail, facts.model) == ("idle", "completed", "m")
         assert facts.prompt == "p" * 1000
 
 

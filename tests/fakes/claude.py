@@ -31,7 +31,6 @@ class Claude(Player):
         self.record: dict[str, Any] = {}
         self.parent: str | None = None
         self.turns = 0
-        self.home_of_transcript = self.cwd
 
     # the registry
 
@@ -249,13 +248,14 @@ class Claude(Player):
     def spawn(self) -> None:
         """A tool at work: a child that is told whose it is."""
         own = {"CLAUDE_PID": str(os.getpid()), "CLAUDE_CODE_SESSION_ID": os.environ["FAKE_SESSION"]}
-        out, into = os.pipe()
+        (said, say), (held, self.hold) = os.pipe(), os.pipe()
         if os.fork() == 0:
-            os.close(out)
-            os.set_inheritable(into, True)  # it says when it is there
-            program = f"printf x >&{into}; exec sleep 60"
-            os.execve("/bin/sh", ["sh", "-c", program], {**os.environ, **own})
-        os.read(out, 1)
+            os.close(self.hold)
+            os.dup2(held, 0)
+            os.set_inheritable(say, True)
+            # says that it is there; ends when its parent does
+            os.execve("/bin/sh", ["sh", "-c", f"printf x >&{say}; read line"], {**os.environ, **own})
+        os.read(said, 1)
 
     def end(self, code: int) -> None:
         if self.transcript.exists():

@@ -251,7 +251,9 @@ def _with_last_words(
 def _unless_overtaken(said: Evidence, seen: Observation) -> Evidence:
     """Somebody else may have resumed and ended the session since."""
     turn = seen.facts.turn
-    if turn is None or turn.at is None or said.at is None or turn.at <= said.at:
+    if turn is None or turn.claim == said.claim:
+        return said
+    if turn.at is None or said.at is None or turn.at <= said.at:
         return said
     return said._replace(note=f"{said.note}; overtaken by the transcript", trusted=False)
 

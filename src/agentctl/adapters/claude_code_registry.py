@@ -93,7 +93,7 @@ def _flaw(record: jsonl.Record, process: Process) -> str:
     if record.get("procStart") != str(process.identity.start):
         return "written by an earlier process with this pid, or by one of another pid namespace"
     written_in, lives_in = namespace(record), process.namespace
-    if written_in and lives_in and written_in != lives_in:  # versions before 2.1.2xx do not say
+    if written_in and lives_in and written_in != lives_in:  # 2.1.197 does not say
         return f"written in another pid namespace, {written_in}"
     return ""
 

@@ -31,8 +31,15 @@ DISORDER = 1.0  # seconds within which lines may stand out of order; a flush tak
 _PLAIN = (b'{"type":"api-request",', b'{"type":"user"', b'{"type":"assistant"', b'{"type":"system"')
 
 
+class _Told(NamedTuple):
+    stamp: str
+    offset: int
+    said: Said
+
+
 class _Recent(NamedTuple):
     turn: Turn | None
+    decided: bool  # a line was found that says it outright
     last: jsonl.Record  # the newest message line
     last_at: float | None
     model: str | None
@@ -51,8 +58,8 @@ def _read(path: str, look: Look, window: int) -> Facts:
     tally = jsonl.Tally()
     piece = files.tail(path, window)
     recent = _recent(piece, tally, look)
-    # one bookkeeping line alone can be 54 KB
-    if recent.turn is None and not recent.last and piece.offset:
+    # 2.1.325 writes a 70 KB prompt_snapshot between the first reply and the end of its turn
+    if not recent.decided and piece.offset:
         tally, piece = jsonl.Tally(), files.tail(path, window * 8)
         recent = _recent(piece, tally, look)
     first, started_at, prompt = _opening(piece, tally)
@@ -88,44 +95,51 @@ def entry_point(kind: object, entrypoint: object) -> EntryPoint | None:
 
 
 def _recent(piece: Piece, tally: jsonl.Tally, look: Look) -> _Recent:
-    told: list[tuple[float, int, Said]] = []
+    told: list[_Told] = []
     last: jsonl.Record = {}
-    last_at, model, settled = 0.0, None, False
+    latest, model, settled = "", None, False
     for offset, record in jsonl.newest_first(piece, tally, _telling):
-        at = clock.parse(record.get("timestamp")) or 0.0
-        last_at = max(at, last_at)
+        stamp = as_text(record.get("timestamp")) or ""
+        latest = max(stamp, latest)  # all of one form, in UTC: they sort as text
         last = last or (record if "cwd" in record else {})
         model = model or _model(record)
         if not settled and (said := said_by(record)) is not None:
-            told.append((at, offset, said))
-            # what stands further up cannot be later, but for one flush
-            settled = not said.closes and at < last_at - DISORDER
+            told.append(_Told(stamp, offset, said))
+            settled = not said.closes and _before(stamp, latest)
         if settled and model:
             break
     told.sort(reverse=True)
-    return _Recent(_turn(told, piece.path, last, look), last, last_at or None, model)
+    decided = any(not each.said.closes for each in told)
+    return _Recent(_turn(told, piece.path, last, look), decided, last, clock.parse(latest), model)
+
+
+def _before(stamp: str, latest: str) -> bool:
+    """Whether what stands further up than this line is earlier than the latest, too."""
+    if stamp[:19] == latest[:19]:  # within a second: spares the parsing
+        return False
+    return (clock.parse(stamp) or 0.0) < (clock.parse(latest) or 0.0) - DISORDER
 
 
 def _telling(raw: bytes) -> bool:
     """Whether the line may say something of the turn, by its first bytes."""
     if raw.startswith(b'{"type":"'):
         return raw.startswith(_PLAIN)
-    start = raw[:160]
+    start = raw[:200]
+    if b'"type":"system"' in start:
+        return b'"subtype":"turn_duration"' in start or b'"subtype":"api_error"' in start
     return b'"attachment":{' not in start or b'"max_turns_reached"' in start
 
 
-def _turn(told: list[tuple[float, int, Said]], path: str, last: jsonl.Record, look: Look) -> Turn | None:
+def _turn(told: list[_Told], path: str, last: jsonl.Record, look: Look) -> Turn | None:
     """The latest line decides; one that merely closes leaves the ending to the one before it."""
     closing: Turn | None = None
-    for at, offset, said in told:
+    for stamp, offset, said in told:
         if said.claim == "drift":
             look.drift("stop_reason", said.note, as_text(last.get("version")), f"{path}@{offset}")
             return closing
-        if said.claim == "silent":
+        if said.claim == "silent" or (closing is not None and said.claim == "working"):
             return closing
-        if closing is not None and said.claim == "working":
-            return closing
-        turn = Turn(said.claim, said.detail, at or None, offset, said.note)
+        turn = Turn(said.claim, said.detail, clock.parse(stamp), offset, said.note)
         if not said.closes:
             return turn
         closing = closing or turn
@@ -169,7 +183,7 @@ def _prompt(record: jsonl.Record) -> str | None:
 
 def _last(piece: Piece, kind: bytes) -> tuple[int, jsonl.Record] | None:
     """(where it ends, the last record of this type)."""
-    start = piece.data.rfind(b'{"type":"' + kind + b'"')
+    start = piece.data.rfind(b'{"type":"' + kind + b'"', -files.WINDOW)
     end = piece.data.find(b"\n", start)
     if start < 0 or end < 0 or piece.data[start - 1 : start] not in (b"\n", b""):
         return None
