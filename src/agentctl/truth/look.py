@@ -160,13 +160,16 @@ class Look:
     def environ_of(self, process: Process) -> Environ:
         """The observed process's own environment; where withheld, what its user's would be."""
         try:
-            return process.environ()
+            known = process.environ()
+            if known.get("HOME"):
+                return known
+            home = _home_of(process.uid)  # its own user's, which need not be ours
         except Forbidden as error:
             self.unreadable(error)
-            home = _home_of(process.uid)
-            return {"HOME": home} if home else {}
+            known, home = {}, _home_of(process.uid)
         except Gone:
             return {}
+        return {**known, "HOME": home} if home else known
 
     def root_of(self, process: Process, place: Callable[[Environ], str | None]) -> str | None:
         """Where this very process keeps its files, as a path that we can open."""

@@ -45,7 +45,7 @@ class Database:
 
     def columns(self, table: str) -> frozenset[str]:
         """Names of a table's columns; empty when there is no such table."""
-        return frozenset(row[1] for row in self.rows(f"pragma table_info({table})"))
+        return frozenset(row[1] for row in self.rows(f'pragma table_info("{table}")'))
 
     def _translated(self, error: sqlite3.Error) -> SourceError:
         text = str(error)
