@@ -1,0 +1,323 @@
+"""One look at the machine: whose processes, whose files, whose settings."""
+
+import os
+import pwd
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from agentctl.errors import Forbidden, Gone, Malformed
+from agentctl.truth import procfs
+from agentctl.truth.look import Environ, Look, home, twins, xdg
+from agentctl.truth.model import Evidence, Facts
+from agentctl.truth.procfs import Process
+from tests.fakes.stranger import Stranger
+from tests.truth.strategies import process
+
+NOBODY = 65534
+UNLISTED = 54321
+
+
+@pytest.fixture
+def look() -> Look:
+    return Look.take({"HOME": "/ours"}).scoped("somebody")
+
+
+@pytest.fixture
+def stranger(tmp_path: Path) -> Iterator[Stranger]:
+    environ = {"PATH": "/usr/bin:/bin", "HOME": str(tmp_path / "theirs"), "LOOKED_AT": tmp_path.name}
+    with Stranger("looked-at", environ, tmp_path) as made:
+        yield made
+
+
+def root(environ: Environ) -> str | None:
+    base = home(environ)
+    return environ.get("AGENT_HOME") or (f"{base}/.agent" if base else None)
+
+
+# processes
+
+
+def test_candidates_are_sieved_by_name(stranger: Stranger, look: Look) -> None:
+    look = Look.take({})
+    pids = [p.pid for p in look.candidates(frozenset({"looked-at"}))]
+    assert stranger.pid in pids
+    assert stranger.pid not in [p.pid for p in look.candidates(frozenset({"looked"}))]
+
+
+@pytest.mark.parametrize(
+    ("comm", "fits"), [("2.1.325", True), ("2.1.325-beta.1", True), ("2.1", False), ("a.b.c", False)]
+)
+def test_a_binary_named_after_its_version(comm: str, fits: bool) -> None:
+    made = Process(process(7).identity, 1, "S", comm)
+    assert bool(Look({7: made}, {}, 0.0).candidates(frozenset({"#.#.#"}))) == fits
+    assert not Look({7: made}, {}, 0.0).candidates(frozenset({"claude"}))
+
+
+def test_a_zombie_is_no_candidate(tmp_path: Path) -> None:
+    with Stranger("looked-at", {"LOOKED_AT": tmp_path.name}, tmp_path) as stranger:
+        stranger.end(reap=False)
+        assert stranger.process.state == "Z"
+        assert stranger.pid not in [p.pid for p in Look.take({}).candidates(frozenset({"looked-at"}))]
+
+
+def test_confined_it_sees_only_the_marked(stranger: Stranger, tmp_path: Path) -> None:
+    comms = frozenset({"looked-at"})
+    with Stranger("looked-at", {"LOOKED_AT": "another"}, tmp_path) as other:
+        confined = Look.take({"AGENTCTL_CONFINE": f"LOOKED_AT={tmp_path.name}"})
+        assert [p.pid for p in confined.candidates(comms)] == [stranger.pid]
+        assert {stranger.pid, other.pid} <= {p.pid for p in Look.take({}).candidates(comms)}
+        assert Look.take({"AGENTCTL_CONFINE": "LOOKED_AT=nobody"}).candidates(comms) == []
+
+
+def test_children_and_descendants() -> None:
+    made = [
+        process(10),
+        process(20, 10),
+        process(21, 10, "Z"),
+        process(30, 20),
+        process(31, 21),
+        process(40),
+    ]
+    look = Look({p.pid: p for p in made}, {}, 0.0)
+    assert [p.pid for p in look.children(made[0])] == [20, 21]
+    assert [p.pid for p in look.descendants(made[0])] == [20, 30]
+    assert look.descendants(made[-1]) == []
+
+
+def test_when_a_process_started(stranger: Stranger) -> None:
+    before = time.time()
+    look = Look.take({})
+    assert abs(look.started_at(look.table[stranger.pid]) - before) < 60
+
+
+def test_the_fate_of_a_process_that_a_record_names(tmp_path: Path) -> None:
+    with Stranger("looked-at", {}, tmp_path) as stranger:
+        identity = stranger.identity
+
+        def fate(start: int) -> list[Evidence]:
+            return list(Look.take({}).fate(identity.pid, start, "/7.json"))
+
+        assert fate(identity.start) == []
+        (reused,) = fate(identity.start - 1)
+        assert (reused.claim, reused.authority) == ("gone", "kernel")
+        stranger.end(reap=False)
+        gone, exited = fate(identity.start)
+        assert (gone.claim, exited.claim, exited.value) == ("gone", "exited", -signal.SIGKILL)
+    (gone,) = fate(identity.start)
+    assert "does not exist any more" in gone.note
+
+
+class Shown(Process):
+    """A process as others are shown it, in no process table."""
+
+    __slots__ = ()
+
+    def __init__(
+        self, pid: int, parent: int, argv: tuple[str, ...], exe: str | None, layout: int
+    ) -> None:
+        super().__init__(process(pid).identity, parent, "S", "agent", layout=layout)
+        self._argv, self._exe, self._described = argv, exe, True
+
+
+def test_a_child_between_fork_and_exec_is_a_twin() -> None:
+    parent = Shown(10, 1, ("agent", "x"), "/bin/agent", 5)
+    forked = Shown(11, 10, ("agent", "x"), "/bin/agent", 5)
+    again = Shown(12, 10, ("agent", "x"), "/bin/agent", 6)  # executed the same once more
+    words = Shown(13, 10, ("agent", "y"), "/bin/agent", 5)
+    other = Shown(14, 10, ("agent", "x"), "/bin/sh", 5)
+    apart = Shown(15, 1, ("agent", "x"), "/bin/agent", 5)
+    assert twins([parent, forked, again, words, other, apart]) == {11}
+    assert twins([forked]) == set()
+
+
+def test_a_real_fork_is_a_twin_and_a_real_exec_is_none(tmp_path: Path) -> None:
+    program = (
+        "import os, sys, subprocess\n"
+        "child = os.fork()\n"
+        "if child == 0:\n"
+        "    sys.stdin.read()\n"
+        "    os._exit(0)\n"
+        "words = [sys.executable, '-c', 'import sys; sys.stdin.read()']\n"
+        "again = subprocess.Popen(words)\n"
+        "print(child, again.pid, flush=True)\n"
+        "sys.stdin.read()\n"
+        "os.waitpid(child, 0)\n"
+        "again.wait()\n"
+    )
+    with subprocess.Popen(
+        [sys.executable, "-c", program], stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd=tmp_path
+    ) as parent:
+        assert parent.stdin is not None
+        assert parent.stdout is not None
+        forked, again = map(int, parent.stdout.readline().split())
+        family = [procfs.read_process(pid, procfs.boot_id()) for pid in (parent.pid, forked, again)]
+        assert twins(family) == {forked}
+        parent.stdin.close()
+
+
+# settings
+
+
+def test_the_environment_of_another_process_is_its_own(
+    stranger: Stranger, look: Look, tmp_path: Path
+) -> None:
+    assert look.environ_of(stranger.process)["HOME"] == str(tmp_path / "theirs")
+
+
+def test_roots_are_ours_and_each_of_theirs_once(look: Look, tmp_path: Path) -> None:
+    with (
+        Stranger("looked-at", {"HOME": "/a"}, tmp_path) as one,
+        Stranger("looked-at", {"HOME": "/a"}, tmp_path) as two,
+        Stranger("looked-at", {"HOME": "/b", "AGENT_HOME": "/c"}, tmp_path) as three,
+    ):
+        look.owned = tuple(each.process for each in (one, two, three))
+        assert look.roots(root) == ["/ours/.agent", "/a/.agent", "/c"]
+        assert look.root_of(three.process, root) == "/c"
+
+
+def test_a_process_that_is_gone_has_no_settings(look: Look, tmp_path: Path) -> None:
+    with Stranger("looked-at", {"HOME": "/a"}, tmp_path) as stranger:
+        made = stranger.process
+    assert look.environ_of(made) == {}
+    assert look.problems == []
+
+
+class Withheld(Process):
+    """Another user's: the kernel does not show its environment."""
+
+    __slots__ = ()
+
+    def __init__(self, uid: int) -> None:
+        super().__init__(process(7).identity, 1, "S", "agent")
+        self._uid, self._described = uid, True
+
+    def environ(self) -> Environ:
+        raise Forbidden("proc:7@1/environ", "the kernel refuses to tell")
+
+
+def test_where_the_environment_is_withheld_the_user_s_home_counts(look: Look) -> None:
+    assert look.environ_of(Withheld(0)) == {"HOME": pwd.getpwuid(0).pw_dir}
+    assert [p.kind for p in look.problems] == ["forbidden"]
+
+
+def test_a_withheld_uid_without_passwd_entry_has_no_home(look: Look) -> None:
+    with pytest.raises(KeyError):
+        pwd.getpwuid(UNLISTED)
+    assert look.environ_of(Withheld(UNLISTED)) == {}
+
+
+def test_home_without_home(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert home({"HOME": "/h"}) == "/h"
+    assert home({}) == pwd.getpwuid(os.getuid()).pw_dir
+    assert home({"HOME": ""}) == pwd.getpwuid(os.getuid()).pw_dir
+    monkeypatch.setattr("os.getuid", lambda: UNLISTED)
+    assert home({}) is None
+    assert xdg({}, "XDG_DATA_HOME", ".local/share") is None
+    assert Look({}, {}, 0.0).roots(root) == []
+
+
+def test_a_process_without_home_lives_in_its_own_user_s(look: Look, tmp_path: Path) -> None:
+    """Not in ours: root looks at other people's agents."""
+    if os.geteuid() != 0:
+        pytest.skip("needs root: to start a process of another user")
+    with subprocess.Popen(
+        ["sleep", "60"],
+        env={"PATH": "/usr/bin:/bin"},
+        cwd="/",
+        user=NOBODY,
+        group=NOBODY,
+        extra_groups=[],
+    ) as child:
+        try:
+            made = procfs.read_process(child.pid, procfs.boot_id())
+            assert home(look.environ_of(made)) == pwd.getpwuid(NOBODY).pw_dir
+        finally:
+            child.kill()
+
+
+@pytest.mark.parametrize(
+    ("environ", "expected"),
+    [
+        ({"HOME": "/h"}, "/h/.local/share"),
+        ({"HOME": "/h", "XDG_DATA_HOME": "/x"}, "/x"),
+        ({"HOME": "/h", "XDG_DATA_HOME": "relative"}, "/h/.local/share"),
+        ({"HOME": "/h", "XDG_DATA_HOME": ""}, "/h/.local/share"),
+    ],
+)
+def test_xdg(environ: dict[str, str], expected: str) -> None:
+    assert xdg(environ, "XDG_DATA_HOME", ".local/share") == expected
+
+
+# files
+
+
+def test_absent_is_nothing_and_unreadable_is_told(look: Look, tmp_path: Path) -> None:
+    assert look.names(str(tmp_path / "none")) == []
+    assert look.status(str(tmp_path / "none")) is None
+    assert look.problems == []
+    loop = tmp_path / "loop"
+    loop.symlink_to(loop)
+    assert look.names(str(loop)) == []
+    assert look.status(str(loop)) is None
+    assert {(p.adapter, p.kind, p.source) for p in look.problems} == {
+        ("somebody", "malformed", str(loop))
+    }
+
+
+class Remembering:
+    """A memory that tells what it was given."""
+
+    def __init__(self) -> None:
+        self.kept: dict[str, Facts] = {}
+
+    def recall(self, path: str, status: os.stat_result) -> Facts | None:
+        return self.kept.get(path)
+
+    def remember(self, path: str, status: os.stat_result, facts: Facts) -> None:
+        self.kept[path] = facts
+
+
+def test_what_a_file_said_is_remembered_unless_it_had_a_problem(tmp_path: Path) -> None:
+    memory = Remembering()
+    look = Look({}, {}, 0.0, memory=memory).scoped("somebody")
+    status = tmp_path.stat()
+    assert look.facts("/good", status, lambda *_: Facts(title="read")) == Facts(title="read")
+    assert look.facts("/good", status, lambda *_: Facts(title="again")) == Facts(title="read")
+    assert look.facts("/bad", status, lambda *_: Facts(garbled=2)) == Facts(garbled=2)
+    assert set(memory.kept) == {"/good"}
+    assert [(p.kind, p.source) for p in look.problems] == [("malformed", "/bad")]
+
+
+# what could not be read
+
+
+def test_a_problem_is_told_once(look: Look) -> None:
+    for _ in range(3):
+        look.unreadable(Malformed("/f", "not JSON"))
+    look.drift("status", "parked", "2.2.0", "/f")
+    assert [(p.kind, p.source) for p in look.problems] == [("malformed", "/f"), ("drift", "/f")]
+    assert "somebody 2.2.0 says status 'parked'" in look.problems[1].message
+
+
+def test_each_adapter_has_its_own_view(look: Look) -> None:
+    other = look.scoped("other")
+    other.problem("broken", "by itself")
+    other.owned = (process(7),)
+    assert look.problems == []
+    assert look.owned == ()
+    assert other.table is look.table
+    assert (other.now, other.boot_time) == (look.now, look.boot_time)
+
+
+def test_no_process_vanishing_ends_the_look(tmp_path: Path) -> None:
+    made = process(2**22 - 1)
+    look = Look({made.pid: made}, {}, 0.0, confine="A=b")
+    assert look.candidates(frozenset({"agent"})) == []
+    with pytest.raises(Gone):
+        _ = made.argv
