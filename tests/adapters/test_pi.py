@@ -7,9 +7,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from agentctl.adapters.pi import Pi
-from agentctl.adapters.pi_binding import kin, sequence, slug
+from agentctl.adapters.pi_binding import kin, sequence
+from agentctl.adapters.pi_places import slug
+from agentctl.adapters.pi_transcript import read, said
 from agentctl.testing import AdapterContract, Puppet
 from agentctl.truth import files, procfs
 from agentctl.truth.look import Look
@@ -20,6 +24,9 @@ from tests.fakes.pi import PiStage
 
 CORPUS = Path(__file__).parent.parent / "corpus" / "pi"
 OLD = {"PUPPET_PI": "0.73"}
+WORDS = st.sampled_from(
+    ["role", "content", "text", "type", "usage", "cost", "total", "input", "stopReason", "arguments"]
+)
 VISIBLE = {"PUPPET_PI": "visible"}
 
 
@@ -551,6 +558,29 @@ def test_a_long_transcript_is_read_at_both_ends(stage: PiStage) -> None:
     assert facts.tokens is None  # a part is not a total
     assert facts.turn is not None
     assert facts.turn.claim == "idle"
+
+
+ANY = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.sampled_from(["user", "error", "2026"]),
+    lambda inner: st.lists(inner, max_size=2) | st.dictionaries(WORDS, inner, max_size=4),
+    max_leaves=8,
+)
+RECORDS = st.fixed_dictionaries(
+    {"type": st.sampled_from(["session", "message", "usage", "session_info", "context_edit"]) | ANY},
+    optional={"message": st.dictionaries(WORDS, ANY, max_size=5) | ANY, "usage": ANY, "id": ANY,
+              "name": ANY, "timestamp": ANY, "version": ANY, "parentSession": ANY, "targetId": ANY},
+)  # fmt: skip
+
+
+@given(st.lists(RECORDS, max_size=6))
+def test_no_record_is_a_fault(
+    tmp_path_factory: pytest.TempPathFactory, records: list[dict[str, object]]
+) -> None:
+    path = tmp_path_factory.getbasetemp() / "any.jsonl"
+    path.write_text("".join(json.dumps(record, separators=(",", ":")) + "\n" for record in records))
+    read(str(path), Look({}, {}, 0.0))
+    for record in records:
+        list(said(0, record))
 
 
 # ids

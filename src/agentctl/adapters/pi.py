@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from agentctl.adapters import pi_binding as binding
+from agentctl.adapters import pi_places as where
 from agentctl.adapters.base import Place, Wanted
 from agentctl.adapters.pi_transcript import read, retry_or_not, said
 from agentctl.adapters.registry import COMMS
@@ -40,7 +41,7 @@ class Pi:
         if process.exe is None:  # another user's: what it calls itself is all there is
             return renamed and process.comm == "pi"
         runtime = process.exe.rpartition("/")[2]
-        if runtime not in binding.RUNTIMES:
+        if runtime not in where.RUNTIMES:
             return runtime in BINARIES
         return renamed or process.comm == "pi" or _is_pi(_script(process.argv))
 
@@ -108,11 +109,11 @@ def _entry_point(process: Process) -> EntryPoint | None:
 
 def _roots(look: Look) -> list[str]:
     """Every directory that holds session files, or directories of them."""
-    places = (binding.tree, binding.flat, binding.rust_tree)
+    places = (where.tree, where.flat, where.rust_tree)
     found = [root for place in places for root in look.roots(place)]
     known = dict.fromkeys(found)
     for process in look.owned:
-        own = binding.directory(process, look)
+        own = where.directory(process, look)
         if own is not None and own.rpartition("/")[0] not in known:
             known[own] = None
     return list(known)

@@ -4,8 +4,8 @@ keeps its file open and writes no pid anywhere.
 Exact: a command that Pi runs for a session carries the session's id in its environment (since 0.82);
 arguments, while they are still visible (0.2 to 0.9 s, always in the Rust port).
 
-Inferred: Pi makes the header's time, which is also in the file's name, 0.2 to 1.5 s after its start,
-long before it writes the file. A process's *own* files are those born in that window, in its directory,
+Inferred: Pi makes the header's time, which is also in the file's name, soon after its start, long
+before it writes the file. A process's *own* files are those born in that window, in its directory,
 and those whose id continues the sequence of such a file: 1.x numbers its ids per process, which shows
 `/new`. It runs the one of them that it wrote last, unless somebody wrote another file since that it may
 have moved to (`/resume`, or `/new` in versions with random ids): then nothing tells, unless its turn is
@@ -19,18 +19,20 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
+from agentctl.adapters.pi_places import absolute, directory, option
 from agentctl.adapters.pi_transcript import header_of, session_id
 from agentctl.errors import Gone, SourceError
 from agentctl.truth import clock, files, jsonl
-from agentctl.truth.bind import Method, Tie
-from agentctl.truth.look import Environ, Look, home
+from agentctl.truth.bind import Tie
+from agentctl.truth.look import Look
 from agentctl.truth.model import Facts
 from agentctl.truth.procfs import Process
 
-WINDOW = 3.0  # seconds after the start of a process in which it makes its header
+# Seconds after its start in which a process makes its header: 0.2 to 1.5 on a quiet machine, 3.3 seen
+# at load 6 on two cores. Too wide a window finds two candidates and says so; too narrow a one finds none.
+WINDOW = 10.0
 TICK = 0.02  # a start is known to a clock tick (10 ms); nobody has made a header by then
 KIN = 4096  # ids of one process are a few apart in a sequence of 2^41, begun at random
-RUNTIMES = frozenset({"node", "nodejs", "bun"})  # what runs the original; the Rust port is a binary
 
 
 class File(NamedTuple):
@@ -46,79 +48,6 @@ class Claim(NamedTuple):
 
     tie: Tie
     path: str | None
-
-
-# where the files are
-
-
-def agent_directory(environ: Environ) -> str | None:
-    given, base = environ.get("PI_CODING_AGENT_DIR"), home(environ)
-    return _absolute(given, environ, "/") if given else f"{base}/.pi/agent" if base else None
-
-
-def tree(environ: Environ) -> str | None:
-    """Sessions in one directory for each working directory."""
-    root = agent_directory(environ)
-    return f"{root}/sessions" if root else None
-
-
-def rust_tree(environ: Environ) -> str | None:
-    return environ.get("PI_SESSIONS_DIR") or None
-
-
-def flat(environ: Environ) -> str | None:
-    """All sessions in one directory, if somebody wants it so."""
-    given = environ.get("PI_CODING_AGENT_SESSION_DIR")
-    if given:
-        return _absolute(given, environ, "/")
-    root = agent_directory(environ)
-    return _setting(f"{root}/settings.json", environ, "/") if root else None
-
-
-def directory(process: Process, look: Look) -> str | None:
-    """Where this process keeps its sessions; None when its working directory is withheld."""
-    environ, cwd = look.environ_of(process), process.cwd
-    if cwd is None:
-        return None
-    given = option(process.argv, "--session-dir") or environ.get("PI_CODING_AGENT_SESSION_DIR")
-    if given:
-        return look.through(process, _absolute(given, environ, cwd))
-    project = look.through(process, f"{cwd}/.pi/settings.json")
-    configured = _setting(project, environ, cwd) or flat(environ)
-    if configured:
-        return look.through(process, configured)
-    port = (process.exe or "").rpartition("/")[2] not in RUNTIMES
-    root = (rust_tree(environ) if port else None) or tree(environ)
-    return look.through(process, f"{root}/{slug(cwd)}") if root else None
-
-
-def slug(cwd: str) -> str:
-    plain = cwd.removeprefix("/").replace("/", "-").replace("\\", "-").replace(":", "-")
-    return f"--{plain}--"
-
-
-def option(argv: Sequence[str], *names: str) -> str | None:
-    """The value behind one of these options, if the arguments are still visible."""
-    return next((argv[i + 1] for i, word in enumerate(argv[:-1]) if word in names), None)
-
-
-def _absolute(path: str, environ: Environ, cwd: str) -> str:
-    if path == "~" or path.startswith("~/"):
-        path = f"{home(environ) or ''}{path[1:]}"
-    path = path if path.startswith("/") else f"{cwd}/{path}"
-    return path.rstrip("/") or "/"
-
-
-def _setting(path: str, environ: Environ, cwd: str) -> str | None:
-    """`sessionDir` in a settings file; one that is absent or unreadable sets nothing."""
-    try:
-        given = (jsonl.parse(files.whole(path).data) or {}).get("sessionDir")
-    except SourceError:
-        return None
-    return _absolute(given, environ, cwd) if isinstance(given, str) and given else None
-
-
-# who runs what
 
 
 def claims(look: Look, facts: Callable[[str], Facts]) -> list[Claim]:
@@ -145,11 +74,9 @@ def _told_by_child(process: Process, look: Look) -> Claim | None:
     for child in sorted(look.descendants(process), key=lambda p: -p.identity.start):
         environ = _environ(child)
         told = environ.get("PI_SESSION_ID")
-        if (
-            told
-            and told != inherited
-            and (child.pid in others or not _below(child, others, process, look))
-        ):
+        if not told or told == inherited:
+            continue
+        if child.pid in others or not _below(child, others, process, look):
             tie = Tie(told, process, "child's environment", f"{child.identity.address}/environ")
             path = environ.get("PI_SESSION_FILE")
             return Claim(tie, look.through(child, path) if path else None)
@@ -177,25 +104,35 @@ def _told_by_argument(process: Process, look: Look) -> Claim | None:
     place = directory(process, look) if len(process.argv) > 1 else None
     if place is None:
         return None
-    method: Method = "argument"
+    file = _chosen(process, place, look) or _named(process, place, look)
+    if file is None:
+        return None
     source = f"{process.identity.address}/cmdline"
-    chosen = option(process.argv, "--session-id")
-    if chosen is not None:
-        path = next((f.path for f in _files(place, look.names(place)) if f.id == chosen), None)
-        return Claim(Tie(chosen, process, method, source), path)
+    return Claim(Tie(file.id, process, "argument", source), file.path or None)
+
+
+def _chosen(process: Process, place: str, look: Look) -> File | None:
+    """`--session-id`: known before there is a file."""
+    given = option(process.argv, "--session-id")
+    if given is None:
+        return None
+    found = [file for file in _files(place, look.names(place)) if file.id == given]
+    return found[0] if found else File("", "", given)
+
+
+def _named(process: Process, place: str, look: Look) -> File | None:
+    """`--session`: a path, or any prefix that only one session of this directory has."""
     given = option(process.argv, "--session")
     if given is None:
         return None
     if "/" in given or given.endswith(".jsonl"):
-        path = _absolute(given, look.environ_of(process), process.cwd or "/")
+        path = absolute(given, look.environ_of(process), process.cwd or "/")
+        path = look.through(process, path)
         known = id_of(path, look)
-        return Claim(Tie(known, process, method, source), path) if known else None
-    # any prefix that only one session of this directory has
-    fitting = [f for f in _files(place, look.names(place)) if f.id.startswith(given)]
-    exact = [f for f in fitting if f.id == given] or fitting
-    if len(exact) != 1:
-        return None
-    return Claim(Tie(exact[0].id, process, method, source), exact[0].path)
+        return File(path, given, known) if known else None
+    fitting = [file for file in _files(place, look.names(place)) if file.id.startswith(given)]
+    exact = [file for file in fitting if file.id == given] or fitting
+    return exact[0] if len(exact) == 1 else None
 
 
 def id_of(path: str, look: Look) -> str | None:

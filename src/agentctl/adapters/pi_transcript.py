@@ -176,7 +176,7 @@ class _End:
         return Tokens(*self._sums) if self.counted else None
 
     def _message(self, offset: int, record: jsonl.Record, message: jsonl.Record) -> None:
-        role = message.get("role")
+        role = str(message.get("role"))
         if role == "assistant":
             self.model = self.model or _text_or_none(message.get("model"))
             self._count(message.get("usage"))
@@ -185,7 +185,7 @@ class _End:
             self.turn = self._turn(offset, record, message)
 
     def _turn(self, offset: int, record: jsonl.Record, message: jsonl.Record) -> Turn | None:
-        role, reason = message.get("role"), message.get("stopReason")
+        role, reason = str(message.get("role")), str(message.get("stopReason"))
         at = clock.parse(record.get("timestamp"))
         if role in ("user", "toolResult"):
             return Turn("working", at=at, offset=offset, note=f"last message: {role}")
