@@ -62,6 +62,8 @@ def build(home: Path, sessions: int, *, now: float, giant: bool = False) -> Corp
             files.append(_write(home, plan, rng, bulk))
     if rows:
         files.append(_write_database(database(home), rows, now))
+    if ids["codex"]:
+        _write_titles(home, ids["codex"], now)
     if giant:
         rng = random.Random(f"{SEED}:giant")
         plan = _plan(0, rng, home, now)._replace(
@@ -112,6 +114,16 @@ def _write(home: Path, plan: Plan, rng: random.Random, bulk: Bulk) -> str:
     path.write_bytes("".join(lines(plan, rng, bulk)).encode())
     os.utime(path, (plan.ended, plan.ended))
     return str(path)
+
+
+def _write_titles(home: Path, threads: Iterable[str], now: float) -> None:
+    """Codex's index of names, in the order they were given; a thread in three has one."""
+    path = home / ".codex/session_index.jsonl"
+    with path.open("w", encoding="utf-8") as file:
+        for number, thread in enumerate(threads):
+            if number % 3 == 0:
+                name = {"id": thread, "thread_name": f"thread {number}", "updated_at": rfc3339(now)}
+                file.write(natives.line(name))
 
 
 def _write_giant(home: Path, plan: Plan, rng: random.Random, bulk: Bulk) -> str:

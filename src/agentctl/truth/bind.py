@@ -8,6 +8,7 @@ the owner ambiguous, never a coin toss.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from functools import cache
 from typing import Literal, NamedTuple
 
 from agentctl.truth.model import Evidence
@@ -126,6 +127,11 @@ def nobody(
         pids = ", ".join(f"pid {p.pid}" for p in suspects)
         note = f"{pids}: alive, bound to no session, and may run this one"
         return Evidence("ambiguous", suspects[0].identity.address, "derived", note=note)
+    return _gone(seen)
+
+
+@cache  # the same for each of the thousands of sessions that have ended
+def _gone(seen: int) -> Evidence:
     others = f"{seen} live process{'es' if seen != 1 else ''} of this agent, none can own it"
     note = others if seen else "no live process of this agent"
     return Evidence("gone", "/proc", "kernel", note=note)

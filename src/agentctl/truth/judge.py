@@ -28,14 +28,13 @@ _SIGNAL_CODES = {129: "SIGHUP", 130: "SIGINT", 137: "SIGKILL", 143: "SIGTERM"}
 def judge(evidence: Sequence[Evidence]) -> Verdict:
     liveness = _safest(evidence)
     activity = _strongest(evidence, ACTIVITY)
-    exited = next((e for e in evidence if e.claim == "exited" and e.trusted), None)
     if liveness is None:
         return _unknown(evidence, "no source tells whether a process runs it", ())
     if liveness.claim in ("ambiguous", "hidden"):
         return _unknown(evidence, liveness.note or f"its owner is {liveness.claim}", (liveness,))
     if liveness.claim == "alive":
         return _living(evidence, liveness, activity)
-    return _ended(evidence, liveness, activity, exited)
+    return _ended(evidence, liveness, activity)
 
 
 def _living(evidence: Sequence[Evidence], alive: Evidence, activity: Evidence | None) -> Verdict:
@@ -58,15 +57,17 @@ def _ended(
     evidence: Sequence[Evidence],
     gone: Evidence,
     activity: Evidence | None,
-    exited: Evidence | None,
 ) -> Verdict:
+    exited = next((e for e in evidence if e.claim == "exited" and e.trusted), None)
     # A stale live record may say only "idle"; how the turn ended is then in the journal.
     if activity is not None and activity.claim == "idle" and activity.detail not in ENDINGS:
         telling = [e for e in evidence if e.claim == "idle" and e.detail in ENDINGS]
         activity = _strongest(telling, ACTIVITY) or activity
     code = exited.value if exited is not None else None
     outcome, reason = _outcome(activity, code)
-    used = tuple(e for e in (gone, activity, exited) if e is not None)
+    used: tuple[Evidence, ...] = (gone,) if activity is None else (gone, activity)
+    if exited is not None:
+        used += (exited,)
     return _verdict(evidence, used, reason, status="stopped", outcome=outcome, code=code)
 
 

@@ -67,7 +67,10 @@ def _piece(given: object) -> Evidence:
         raise TypeError(f"yielded {type(given).__name__} as evidence")
     if given.authority not in RANK:
         raise TypeError(f"yielded evidence of authority {given.authority!r}")
-    if _number(given.at) and _whole(given.value) and _text(given.note) and _text(given.detail):
+    _, _, _, at, detail, note, _, value = given
+    if type(note) is type(detail) is str and value is None and (at is None or _number(at)):
+        return given  # the usual case
+    if _number(at) and _whole(value) and _text(note) and _text(detail):
         return given
     return given._replace(
         at=given.at if _number(given.at) else None,

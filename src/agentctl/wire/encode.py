@@ -21,22 +21,26 @@ _SESSION = _template(tuple(name for name, _, _ in shapes.SESSION_FIELDS))
 _EVIDENCE = _template(tuple(name for name, _, _ in shapes.EVIDENCE_FIELDS))
 _TOKENS = _template(Tokens._fields)
 _HOST = quoted(shapes.HOST)
+_ENDLESS = float("inf")
 
 
 def session(given: Session) -> str:
     """What `json.dumps(shapes.session(given))` would be."""
-    seen, verdict, facts = given.seen, given.verdict, given.seen.facts
-    evidence = [_evidence(piece, "true") for piece in verdict.used]
-    evidence += [_evidence(piece, "false") for piece in verdict.overruled]
+    seen, verdict, launch = given
+    status, activity, waiting_for, outcome, exit_code, reason, used, overruled = verdict
+    facts = seen.facts
+    evidence = [_evidence(piece, "true") for piece in used]
+    if overruled:
+        evidence += [_evidence(piece, "false") for piece in overruled]
     return _SESSION % (
         _text(seen.session_id),
         quoted(seen.adapter),
-        quoted(verdict.status),
-        quoted(verdict.activity),
-        _text(verdict.waiting_for),
-        _text(verdict.outcome),
-        _number(verdict.exit_code),
-        quoted(verdict.reason),
+        quoted(status),
+        quoted(activity),
+        _text(waiting_for),
+        _text(outcome),
+        _number(exit_code),
+        quoted(reason),
         "null" if seen.owner is None else seen.owner.pid,
         _time(facts.started_at),
         _time(facts.last_activity_at),
@@ -51,20 +55,21 @@ def session(given: Session) -> str:
         _text(facts.agent_version),
         _text(facts.parent_id),
         _HOST,
-        "null" if given.launch is None else dumps(shapes.launch(given.launch)),
+        "null" if launch is None else dumps(shapes.launch(launch)),
         f"[{', '.join(evidence)}]",
     )
 
 
 def _evidence(given: Evidence, decided: str) -> str:
+    claim, address, authority, at, detail, note, trusted, _ = given
     return _EVIDENCE % (
-        quoted(given.claim),
-        quoted(given.detail) if given.detail else "null",
-        quoted(given.authority),
-        _time(given.at),
-        quoted(given.address),
-        quoted(given.note) if given.note else "null",
-        "true" if given.trusted else "false",
+        quoted(claim),
+        quoted(detail) if detail else "null",
+        quoted(authority),
+        "null" if at is None else _time(at),
+        quoted(address),
+        quoted(note) if note else "null",
+        "true" if trusted else "false",
         decided,
     )
 
@@ -76,7 +81,9 @@ def _text(value: str | None) -> str:
 def _number(value: float | None) -> str:
     if value is None:
         return "null"
-    return repr(value) if type(value) is int else dumps(value)
+    if type(value) is int or (type(value) is float and -_ENDLESS < value < _ENDLESS):
+        return repr(value)
+    return dumps(value)
 
 
 def _time(seconds: float | None) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import gc
 import json
 import os
 import sys
@@ -55,6 +56,7 @@ def statuses(given: str) -> list[str]:
 def run(arguments: argparse.Namespace) -> int:
     if arguments.watch:
         _watch(arguments)
+    gc.disable()  # thousands of values, each in use until the end: there is nothing to collect
     found = _ask(arguments)
     if arguments.json:
         _print_json(found)
