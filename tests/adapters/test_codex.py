@@ -12,6 +12,7 @@ from agentctl.adapters import codex_rollout
 from agentctl.adapters.codex import Codex
 from agentctl.adapters.codex_argv import invocation
 from agentctl.testing import AdapterContract, Puppet
+from agentctl.truth.judge import judge
 from agentctl.truth.look import Look
 from agentctl.truth.model import Observation, Session, Tokens
 from agentctl.truth.procfs import Process, boot_id, read_process
@@ -117,6 +118,20 @@ class TestBinding:
         assert [s.seen.session_id for s in found] == [session_id]
         assert found[0].seen.owner is not None
         assert found[0].seen.owner.pid == puppet.pid
+
+    def test_of_two_that_hold_one_lock_the_ancestor_is_the_owner(self, stage: CodexStage) -> None:
+        puppet, session_id = started(stage, "work", "twin exec other")
+        row = stage.session(session_id)
+        assert row.seen.owner is not None
+        assert row.seen.owner.pid == puppet.pid
+
+    def test_who_only_reads_a_locked_threads_rollout_is_not_its_owner(self, stage: CodexStage) -> None:
+        reader = stage.start(environ=called("--no-daemon", "resume", bare=True))
+        holder, session_id = started(stage, "work")
+        reader.do(f"read {stage.rollout(session_id)}")
+        row = stage.session(session_id)
+        assert row.seen.owner is not None
+        assert row.seen.owner.pid == holder.pid
 
     def test_a_new_thread_in_one_process_gives_two_sessions(self, stage: CodexStage) -> None:
         puppet, first = started(stage, "work", "rest")
@@ -340,6 +355,18 @@ class TestHistory:
         verdict = stage.session(session_id).verdict
         assert (verdict.status, verdict.outcome) == ("stopped", "killed")
 
+    def test_a_thread_taken_during_the_look_is_not_called_stopped(self, stage: CodexStage) -> None:
+        puppet = stage.start(environ=called("--no-daemon", bare=True))
+        look = Look.take(stage.environ).scoped("codex")
+        look.owned = look.loose = (look.table[puppet.pid],)
+        assert list(Codex().live(look)) == []  # its descriptors are read: it holds nothing
+        puppet.do("load")
+        puppet.do("work")
+        later = look.now + 0.02  # as soon as Codex can; a file's own time may lag by a tick
+        os.utime(stage.rollout(puppet.session_id or ""), (later, later))
+        found = list(Codex().history(look, Wanted()))
+        assert [judge(seen.evidence).status for seen in found] == ["unknown"]
+
     def test_the_thread_index_is_not_believed(self, stage: CodexStage) -> None:
         puppet, session_id = started(stage, "work", "rest")
         puppet.finish()
@@ -531,6 +558,7 @@ class TestInvocation:
             ("codex -c model=x e hello", "exec"),
             ("codex review --uncommitted", "exec"),
             ("codex app-server --listen unix:// --managed-daemon", "app-server"),
+            ("codex app-server --startup-client-info {}", "app-server"),
             ("codex app-server daemon start", "tool"),
             ("codex login", "tool"),
             ("codex --model=x resume --last", "tui"),

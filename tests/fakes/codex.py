@@ -230,14 +230,26 @@ class Codex(Player):
     def novelty(self) -> None:
         self.thread.event("turn_paused", turn_id=self.thread.turn)
 
-    def twin(self) -> None:
-        """A child between fork and exec: our name, arguments and descriptors."""
+    def read(self, path: str) -> None:
+        """What the picker of `codex resume` does to every rollout, for a moment."""
+        self._pipes.append(os.open(path, os.O_RDONLY))
+
+    def twin(self, *arguments: str) -> None:
+        """A child between fork and exec: our name, arguments (unless others are given), descriptors."""
         reading, writing = os.pipe()
+        told, tell = os.pipe()
         if os.fork() == 0:
             os.close(writing)
+            if arguments:
+                rename_process("\0".join(["codex", *arguments]))
+                with open("/proc/self/comm", "w", encoding="ascii") as comm:
+                    comm.write("codex")
+            os.write(tell, b"!")
             os.read(reading, 1)
             os._exit(0)
-        os.close(reading)
+        os.read(told, 1)
+        for end in (reading, told, tell):
+            os.close(end)
         self._pipes.append(writing)
 
     def release(self) -> None:

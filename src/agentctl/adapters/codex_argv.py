@@ -17,6 +17,8 @@ TOOLS = frozenset(
      "sandbox", "debug", "apply", "a", "queue", "archive", "delete", "migrate-rollouts",
      "migrate-nfs-db", "unarchive", "cloud", "exec-server", "features", "help")
 )  # fmt: skip
+# `app-server daemon start` and the like manage or reach one, they are none.
+BESIDE_A_SERVER = ("daemon", "proxy", "generate-ts", "generate-json-schema", "help")
 # Options whose next argument is their value, so that it is not taken for a command.
 VALUED = frozenset(
     ("-c", "--config", "--enable", "--disable", "--remote", "--remote-auth-token-env", "-i", "--image",
@@ -84,8 +86,7 @@ def invocation(argv: tuple[str, ...]) -> Invocation:
 def _role(words: list[str]) -> Role:
     command = words[0] if words else ""
     if command == "app-server":
-        # `app-server daemon start`, `proxy`, `generate-…`: they manage or reach one, they are none
-        return "app-server" if len(words) == 1 else "tool"
+        return "tool" if words[1:2] and words[1] in BESIDE_A_SERVER else "app-server"
     if command in EXEC:
         return "exec"
     return "tool" if command in TOOLS else "tui"
