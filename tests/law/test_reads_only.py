@@ -17,7 +17,7 @@ from tests.law.asking import environ_of, working
 VERBS = ("list", "list -a", "status ID", "why ID", "status PREFIX", "peek ID")
 BIG = 5 << 30
 MEMORY = 40 << 10  # KB
-READ = 64 << 20  # a few windows of 4 MB where no line ends, and the modules of the interpreter
+READ = 128 << 20  # a few windows of 4 MB for each time a transcript without line ends is looked at
 
 
 def watched(stage: Stage, words: list[str]) -> dict[str, Any]:
