@@ -83,7 +83,7 @@ def _entry_points(path: Sequence[str]) -> Iterator[tuple[str, str]]:
 
 def _group(path: str) -> Iterator[tuple[str, str]]:
     try:
-        with open(path, encoding="utf-8") as file:
+        with open(path, encoding="utf-8", errors="replace") as file:
             text = file.read()
     except OSError:  # most packages have no entry points
         return
