@@ -31,6 +31,7 @@ from contextlib import suppress
 
 VERSION = "1.0.0"
 MODEL = "demo-1"
+ENDINGS = frozenset({signal.SIGTERM, signal.SIGHUP, signal.SIGINT})
 BEAT = 0.5  # seconds between two things it says while working
 
 
@@ -111,7 +112,7 @@ class Agent:
         while step == "hang":
             signal.pause()
         if step in ("ask", "rest"):
-            signal.sigwait({signal.SIGUSR1})
+            self._await_answer()
         if step == "ask":
             self._open()
 
@@ -119,6 +120,14 @@ class Agent:
         if self._turn_open:
             self._close("completed")
         self._leave(0)
+
+    def _await_answer(self) -> None:
+        # The others are blocked meanwhile: no handler interrupts sigwait(), it must fetch them.
+        signal.pthread_sigmask(signal.SIG_BLOCK, ENDINGS)
+        got = signal.sigwait({signal.SIGUSR1, *ENDINGS})
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, ENDINGS)
+        if got != signal.SIGUSR1:
+            signal.raise_signal(got)
 
     def _forget_answers(self) -> None:
         """Given before there was a question."""
