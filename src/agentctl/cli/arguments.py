@@ -48,6 +48,6 @@ def since(text: str) -> float:
 
 
 def count(text: str) -> int:
-    if not text.isdigit() or int(text) == 0:
+    if not (text.isascii() and text.isdigit() and len(text) < 10) or int(text) == 0:
         raise UsageError(f"not a number of messages: {text!r}", "example: -n 20")
     return int(text)

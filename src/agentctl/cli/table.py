@@ -57,7 +57,7 @@ def _widths(layout: Sequence[Column], rows: Sequence[Sequence[Cell]], columns: i
         least[i] = natural[i] = 0
     if _total(least) > columns:
         return _squeezed(least, columns)
-    fitting, level = natural, min(columns, max(natural))
+    fitting, level = natural, min(columns, max(natural)) + 1
     while _total(fitting) > columns:
         level -= 1
         fitting = [max(low, min(high, level)) for low, high in zip(least, natural, strict=True)]
