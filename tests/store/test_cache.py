@@ -1,0 +1,242 @@
+"""The cache may be anything but wrong: deleted, damaged, read-only, old, or written by many."""
+
+import os
+import sqlite3
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agentctl.store import cache as module
+from agentctl.store.cache import Cache, pack, unpack
+from agentctl.truth.model import Facts, Tokens, Turn
+from tests.running import SOURCES
+
+FACTS = Facts(
+    cwd="/w",
+    prompt="a prompt \ud800 漢",
+    started_at=1.5,
+    tokens=Tokens(1, 2),
+    turn=Turn("idle", "completed", 2.5, 17, "over"),
+)
+LONG_AGO = 1_000_000_000
+
+
+@pytest.fixture
+def transcript(tmp_path: Path) -> Path:
+    path = tmp_path / "s.jsonl"
+    path.write_text("{}\n")
+    os.utime(path, (LONG_AGO, LONG_AGO))
+    return path
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> str:
+    return str(tmp_path / "state" / "cache.db")
+
+
+def _remember(place: str, transcript: Path, facts: Facts = FACTS) -> None:
+    with Cache(place) as cache:
+        cache.remember(str(transcript), transcript.stat(), facts)
+
+
+def _recall(place: str, transcript: Path) -> Facts | None:
+    with Cache(place) as cache:
+        return cache.recall(str(transcript), transcript.stat())
+
+
+def test_it_remembers(place: str, transcript: Path) -> None:
+    assert _recall(place, transcript) is None
+    _remember(place, transcript)
+    assert _recall(place, transcript) == FACTS
+
+
+def test_its_files_are_private(place: str, transcript: Path) -> None:
+    before = os.umask(0)
+    try:
+        _remember(place, transcript)
+    finally:
+        os.umask(before)
+    assert Path(place).stat().st_mode & 0o777 == 0o600
+    assert Path(place).parent.stat().st_mode & 0o777 == 0o700
+
+
+def test_another_size_is_another_file(place: str, transcript: Path) -> None:
+    _remember(place, transcript)
+    transcript.write_text("{} \n")
+    os.utime(transcript, (LONG_AGO, LONG_AGO))
+    assert _recall(place, transcript) is None
+
+
+def test_another_time_is_another_file(place: str, transcript: Path) -> None:
+    _remember(place, transcript)
+    os.utime(transcript, ns=(LONG_AGO * 10**9, LONG_AGO * 10**9 + 1))
+    assert _recall(place, transcript) is None
+
+
+def test_another_inode_is_another_file(place: str, transcript: Path, tmp_path: Path) -> None:
+    _remember(place, transcript)
+    other = tmp_path / "other"
+    other.write_text("{}\n")
+    os.utime(other, (LONG_AGO, LONG_AGO))
+    other.rename(transcript)
+    assert _recall(place, transcript) is None
+
+
+def test_a_file_that_has_just_changed_is_not_remembered(place: str, transcript: Path) -> None:
+    """It may change again within the grain of its time stamp, and keep its size."""
+    transcript.touch()
+    _remember(place, transcript)
+    assert _recall(place, transcript) is None
+
+
+def test_deleted_it_starts_anew(place: str, transcript: Path) -> None:
+    _remember(place, transcript)
+    Path(place).unlink()
+    assert _recall(place, transcript) is None
+    _remember(place, transcript)
+    assert _recall(place, transcript) == FACTS
+
+
+@pytest.mark.parametrize(
+    "rubbish",
+    [b"", b"\0" * 5000, b"not a database\n" * 500, b"SQLite format 3\0" + b"\xff" * 8000],
+    ids=["empty", "zeros", "text", "half a header"],
+)
+def test_rubbish_is_forgotten_and_written_anew(place: str, transcript: Path, rubbish: bytes) -> None:
+    Path(place).parent.mkdir()
+    Path(place).write_bytes(rubbish)
+    assert _recall(place, transcript) is None
+    _remember(place, transcript)
+    assert _recall(place, transcript) == FACTS
+
+
+def test_any_damage_costs_memory_only(place: str, transcript: Path) -> None:
+    _remember(place, transcript)
+    whole = Path(place).read_bytes()
+    for cut in range(0, len(whole), 512):
+        Path(place).write_bytes(whole[:cut])
+        assert _recall(place, transcript) in (None, FACTS)
+        Path(place).write_bytes(whole[:cut] + b"\xee" * 256 + whole[cut + 256 :])
+        assert _recall(place, transcript) in (None, FACTS)
+
+
+def test_a_damaged_entry_is_read_anew(place: str, transcript: Path) -> None:
+    _remember(place, transcript)
+    with sqlite3.connect(place) as connection:
+        connection.execute("update facts set said = ?", (b"\xff\x00rubbish",))
+    connection.close()
+    assert _recall(place, transcript) is None
+
+
+def test_an_older_format_is_forgotten(
+    place: str, transcript: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _remember(place, transcript)
+    monkeypatch.setattr(module, "FORMAT", module.FORMAT + 1)
+    assert _recall(place, transcript) is None
+    _remember(place, transcript)
+    assert _recall(place, transcript) == FACTS
+
+
+def test_a_foreign_table_heals(place: str, transcript: Path) -> None:
+    Path(place).parent.mkdir()
+    with sqlite3.connect(place) as connection:
+        connection.execute("create table facts (other)")
+        connection.execute(f"pragma user_version = {module.FORMAT}")
+    connection.close()
+    _remember(place, transcript)
+    assert _recall(place, transcript) == FACTS
+
+
+@pytest.mark.parametrize("kind", ["directory", "fifo"])
+def test_in_place_of_a_file(place: str, transcript: Path, kind: str) -> None:
+    Path(place).parent.mkdir()
+    if kind == "directory":
+        Path(place).mkdir()
+    else:
+        os.mkfifo(place)
+    _remember(place, transcript)
+    assert _recall(place, transcript) is None
+
+
+def test_a_busy_one_is_left_alone(place: str, transcript: Path) -> None:
+    """Another writer holds it: nothing is written, and nothing of the other's is lost."""
+    _remember(place, transcript)
+    holder = sqlite3.connect(place, isolation_level=None)
+    holder.execute("begin exclusive")
+    inode = Path(place).stat().st_ino
+    _remember(place, transcript, Facts(cwd="/other"))
+    assert Path(place).stat().st_ino == inode
+    holder.execute("rollback")
+    holder.close()
+    assert _recall(place, transcript) == FACTS
+
+
+def test_a_name_that_is_no_utf8_is_read_each_time(place: str, tmp_path: Path) -> None:
+    path = os.fsdecode(os.fsencode(tmp_path) + b"/\xff.jsonl")
+    Path(path).write_text("{}\n")
+    os.utime(path, (LONG_AGO, LONG_AGO))
+    _remember(place, Path(path))
+    assert _recall(place, Path(path)) is None
+
+
+def test_a_directory_with_odd_characters(tmp_path: Path, transcript: Path) -> None:
+    place = str(tmp_path / "50% off? #1" / "cache.db")
+    _remember(place, transcript)
+    assert _recall(place, transcript) == FACTS
+
+
+def test_a_large_inode(place: str, transcript: Path) -> None:
+    plain = list(transcript.stat())
+    plain[1] = (1 << 64) - 5  # as some network file systems number them
+    status = os.stat_result([*plain, *[float(t) for t in plain[7:10]], 0, LONG_AGO * 10**9, 0])
+    with Cache(place) as cache:
+        cache.remember(str(transcript), status, FACTS)
+    with Cache(place) as cache:
+        assert cache.recall(str(transcript), status) == FACTS
+
+
+_WRITER = """
+import os, sys
+from agentctl.store.cache import Cache
+from agentctl.truth.model import Facts
+place, path, number = sys.argv[1:]
+sys.stdin.readline()
+for turn in range(20):
+    with Cache(place) as cache:
+        known = cache.recall(path, os.stat(path))
+        assert known is None or known.cwd.startswith("/w"), known
+        cache.remember(path, os.stat(path), Facts(cwd="/w" + number))
+"""
+
+
+def test_many_writers_at_once(place: str, transcript: Path) -> None:
+    command = [sys.executable, "-c", _WRITER, place, str(transcript)]
+    environ = {"PYTHONPATH": SOURCES, "PYTHONDONTWRITEBYTECODE": "1"}
+    writers = [
+        subprocess.Popen(
+            [*command, str(number)], env=environ, stdin=subprocess.PIPE, stderr=subprocess.PIPE
+        )
+        for number in range(8)
+    ]
+    told = [writer.communicate(b"\n", timeout=60)[1] for writer in writers]
+    assert [writer.returncode for writer in writers] == [0] * 8, told
+    left = _recall(place, transcript)
+    assert left is not None
+    assert (left.cwd or "").startswith("/w")
+
+
+@given(st.binary(max_size=200))
+def test_unpack_takes_anything(said: bytes) -> None:
+    known = unpack(said)
+    assert known is None or isinstance(known, Facts)
+
+
+def test_pack_and_unpack() -> None:
+    for facts in (FACTS, Facts()):
+        assert unpack(pack(facts)) == facts
+    assert unpack(pack(FACTS)[:-3]) is None

@@ -1,0 +1,77 @@
+"""Our database: made once, brought up to date in order, private."""
+
+import sqlite3
+from pathlib import Path
+
+import pytest
+
+from agentctl.errors import Gone, Malformed, Unsupported
+from agentctl.store import db
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> str:
+    return str(tmp_path / "state" / "state.db")
+
+
+def test_it_is_made_private_and_up_to_date(path: str) -> None:
+    connection = db.open_writable(path)
+    try:
+        assert db.version(connection) == len(db.MIGRATIONS)
+        assert connection.execute("pragma journal_mode").fetchone() == ("wal",)
+        for file in Path(path).parent.iterdir():
+            assert file.stat().st_mode & 0o777 == 0o600, file
+    finally:
+        connection.close()
+    assert Path(path).parent.stat().st_mode & 0o777 == 0o700
+
+
+def test_a_second_opening_changes_nothing(path: str) -> None:
+    db.open_writable(path).close()
+    connection = db.open_writable(path)
+    connection.execute("insert into launch values ('a', 'b', 1, 2, null, null, null, null, '{}', 0)")
+    connection.close()
+    again = db.open_writable(path)
+    assert again.execute("select count(*) from launch").fetchone() == (1,)
+    again.close()
+
+
+def test_a_migration_runs_once_and_keeps_the_rows(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    test_a_second_opening_changes_nothing(path)
+    monkeypatch.setattr(db, "MIGRATIONS", (*db.MIGRATIONS, "alter table launch add column more text"))
+    for _ in range(2):
+        connection = db.open_writable(path)
+        assert db.version(connection) == len(db.MIGRATIONS)
+        assert connection.execute("select more from launch").fetchall() == [(None,)]
+        connection.close()
+
+
+def test_a_migration_that_fails_leaves_it_as_it_was(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(db, "MIGRATIONS", (*db.MIGRATIONS, "no such statement"))
+    with pytest.raises(Malformed):
+        db.open_writable(path)
+    plain = sqlite3.connect(path)
+    assert plain.execute("select name from sqlite_master").fetchall() == []
+    assert plain.execute("pragma user_version").fetchone() == (0,)
+    plain.close()
+
+
+def test_a_newer_one_is_not_touched(path: str) -> None:
+    connection = db.open_writable(path)
+    connection.execute("pragma user_version = 99")
+    connection.close()
+    with pytest.raises(Unsupported, match="newer agentctl"):
+        db.open_writable(path)
+
+
+def test_rubbish_is_told_and_kept(path: str) -> None:
+    Path(path).parent.mkdir()
+    Path(path).write_text("these are somebody's notes\n" * 200)
+    with pytest.raises(Malformed, match="not a database"):
+        db.open_writable(path)
+    assert "somebody's notes" in Path(path).read_text()
+
+
+def test_no_home_no_database(tmp_path: Path) -> None:
+    with pytest.raises(Gone):
+        db.open_writable(str(tmp_path / "nonexistent" / ".agentctl" / "state.db"))

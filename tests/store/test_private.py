@@ -1,0 +1,35 @@
+"""Our own files are for nobody else's eyes."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from agentctl.store.private import make_private
+
+
+def _mode(path: Path) -> int:
+    return path.stat().st_mode & 0o777
+
+
+def test_file_and_directory_are_private_whatever_the_umask(tmp_path: Path) -> None:
+    before = os.umask(0)
+    try:
+        make_private(str(tmp_path / "state" / "x.db"))
+    finally:
+        os.umask(before)
+    assert _mode(tmp_path / "state") == 0o700
+    assert _mode(tmp_path / "state" / "x.db") == 0o600
+
+
+def test_what_is_there_stays(tmp_path: Path) -> None:
+    path = tmp_path / "x.db"
+    path.write_text("data")
+    make_private(str(path))
+    assert path.read_text() == "data"
+
+
+def test_a_home_that_does_not_exist_is_not_made(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError):
+        make_private(str(tmp_path / "nonexistent" / ".agentctl" / "x.db"))
+    assert list(tmp_path.iterdir()) == []
