@@ -1,0 +1,149 @@
+"""How every verb asks."""
+
+import os
+import signal
+from pathlib import Path
+
+import pytest
+
+from agentctl import paths
+from agentctl.cli import ask
+from agentctl.errors import Ambiguous, NotFound, UsageError
+from agentctl.store import launches
+from agentctl.truth.model import Launch, Problem, ProcessIdentity
+from agentctl.truth.survey import Wanted
+from tests.cli import hostile
+from tests.fakes.demo import DemoStage
+
+
+@pytest.fixture(autouse=True)
+def on_stage(stage: DemoStage, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ask in this very process, with the stage's environment and nothing else."""
+    for name in list(os.environ):
+        monkeypatch.delenv(name)
+    for name, value in stage.environ.items():
+        monkeypatch.setenv(name, value)
+
+
+def test_by_id_by_prefix_and_by_process(stage: DemoStage) -> None:
+    puppet = stage.start()
+    puppet.do("work")
+    session_id = puppet.session_id or ""
+    for text in (session_id, session_id[:8], f"pid:{puppet.pid}"):
+        session, problems = ask.one(text)
+        assert session.seen.session_id == session_id
+        assert problems == []
+
+
+def test_by_prefix_after_its_end(stage: DemoStage) -> None:
+    puppet = stage.start()
+    puppet.kill(signal.SIGKILL)
+    session, _ = ask.one((puppet.session_id or "")[:8])
+    assert session.verdict.status == "stopped"
+    with pytest.raises(NotFound, match=f"no agent process pid:{puppet.pid}"):
+        ask.one(f"pid:{puppet.pid}")
+
+
+@pytest.mark.parametrize("text", ["", "  ", "\t"])
+def test_an_empty_id_is_a_mistake(text: str) -> None:
+    with pytest.raises(UsageError, match="an empty id"):
+        ask.one(text)
+
+
+@pytest.mark.parametrize("text", ["nosuch", "pid:", "pid:x", "pid:-1", "pid:1", "*", "../../etc"])
+def test_nobody_by_that_name(stage: DemoStage, text: str) -> None:
+    stage.start()
+    with pytest.raises(NotFound):
+        ask.one(text)
+
+
+def _journal(stage: DemoStage, session_id: str) -> None:
+    directory = stage.home / ".demo-agent" / "sessions"
+    directory.mkdir(parents=True, exist_ok=True)
+    (directory / f"{session_id}.jsonl").write_text('{"type": "session", "at": 1.0}\n')
+
+
+def test_an_ambiguous_prefix_names_the_candidates(stage: DemoStage) -> None:
+    for number in range(7):
+        _journal(stage, f"twin-{number}")
+    with pytest.raises(Ambiguous, match="could be 7 sessions") as caught:
+        ask.one("twin-")
+    assert caught.value.hint.count("(demo)") == 5
+    assert caught.value.hint.endswith("and 2 more")
+
+
+def test_a_whole_id_is_never_ambiguous(stage: DemoStage) -> None:
+    _journal(stage, "twin")
+    _journal(stage, "twin-2")
+    assert ask.one("twin")[0].seen.session_id == "twin"
+
+
+def test_what_could_not_be_read_is_told_beside_not_found(
+    stage: DemoStage, capsys: pytest.CaptureFixture[str]
+) -> None:
+    directory = stage.home / ".demo-agent"
+    directory.mkdir()
+    (directory / "sessions").symlink_to("sessions")  # unreadable even for root: a loop
+    with pytest.raises(NotFound):
+        ask.one("4f2a")
+    assert "sessions" in capsys.readouterr().err
+
+
+def test_labels_come_from_our_notes(stage: DemoStage) -> None:
+    puppet = stage.start()
+    note = Launch("l1", puppet.identity, puppet.session_id, name="mine", group="g")
+    launches.record(paths.notes_file(stage.environ["AGENTCTL_HOME"]), note)
+    (session,) = ask.everything().sessions
+    assert session.launch == note
+
+
+def test_notes_that_make_no_sense_cost_labels_only(stage: DemoStage) -> None:
+    stage.start()
+    state = Path(stage.environ["AGENTCTL_HOME"])
+    state.mkdir()
+    Path(paths.notes_file(str(state))).write_text("not a database at all, however long it is\n" * 99)
+    found = ask.everything()
+    assert len(found.sessions) == 1
+    assert [problem.kind for problem in found.problems] == ["malformed"]
+
+
+def test_a_note_alone_makes_no_session(stage: DemoStage) -> None:
+    note = Launch("l1", ProcessIdentity("b", 1, 2), "some-id", name="ghost")
+    launches.record(paths.notes_file(stage.environ["AGENTCTL_HOME"]), note)
+    assert ask.everything(Wanted()).sessions == []
+
+
+def test_the_deadline_of_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AGENTCTL_DEADLINE", "soon")
+    with pytest.raises(UsageError, match="AGENTCTL_DEADLINE: not a length of time"):
+        ask.everything()
+    monkeypatch.setenv("AGENTCTL_DEADLINE", "5s")
+    ask.everything()
+
+
+def test_history_is_remembered_only_where_there_is_a_state_directory(
+    stage: DemoStage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _journal(stage, "old")
+    path = stage.home / ".demo-agent" / "sessions" / "old.jsonl"
+    os.utime(path, (1e9, 1e9))
+    ask.everything(Wanted())
+    cache = Path(paths.cache_file(stage.environ["AGENTCTL_HOME"]))
+    assert cache.exists()
+    cache.unlink()
+    monkeypatch.setattr(paths, "state_directory", lambda _: None)
+    assert len(ask.everything(Wanted()).sessions) == 1
+    assert not cache.exists()
+
+
+def test_problems_are_told_in_a_few_harmless_lines(capsys: pytest.CaptureFixture[str]) -> None:
+    ask.show_problems(Problem("demo", "malformed", f"{n} {hostile.ALL}", "/x") for n in range(8))
+    shown = capsys.readouterr()
+    assert shown.out == ""
+    assert hostile.harmful(shown.err) == []
+    lines = shown.err.splitlines()
+    assert len(lines) == 6
+    assert lines[0].startswith("agentctl: demo: malformed: 0 ")
+    assert lines[-1] == "agentctl: 3 more: agentctl doctor"
+    ask.show_problems([Problem("", "malformed", "it is odd", "/state")])
+    assert capsys.readouterr().err == "agentctl: malformed: it is odd (/state)\n"

@@ -1,0 +1,30 @@
+"""Every verb in one line."""
+
+from agentctl import cli
+from agentctl.cli.catalogue import EXAMPLES, EXIT_CODES, VERBS, help_text
+from agentctl.errors import AgentctlError
+
+
+def test_verbs_and_files_are_the_same() -> None:
+    import pkgutil
+
+    from agentctl.cli import verbs
+
+    assert {module.name for module in pkgutil.iter_modules(verbs.__path__)} == set(VERBS)
+    assert cli.__doc__
+
+
+def test_help_tells_every_verb_and_fits_a_terminal() -> None:
+    shown = help_text()
+    for verb, summary in VERBS.items():
+        assert f"  {verb:<11} {summary}\n" in shown
+    assert max(len(line) for line in shown.splitlines()) <= 100
+    for command, _ in EXAMPLES:
+        assert command in shown
+
+
+def test_exit_codes_are_those_of_the_errors() -> None:
+    def below(error: type[AgentctlError]) -> set[int]:
+        return {error.exit_code}.union(*(below(leaf) for leaf in error.__subclasses__()))
+
+    assert below(AgentctlError) | {0} == {code for code, _ in EXIT_CODES}

@@ -1,0 +1,135 @@
+"""Completion scripts for three shells: what they hold, that the shells read them, what they offer."""
+
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from agentctl.cli import complete
+from agentctl.cli.catalogue import VERBS
+from agentctl.truth.model import STATUSES
+
+# Asks bash for what it would offer after these words; `agentctl` itself answers with two ids.
+_ASK_BASH = """
+agentctl() { echo 4f2a0000 51bb0000; }
+source "$1"; shift
+COMP_WORDS=(agentctl "$@")
+COMP_CWORD=$(( ${#COMP_WORDS[@]} - 1 ))
+_agentctl
+printf '%s\\n' "${COMPREPLY[@]}"
+"""
+
+
+@pytest.fixture(params=complete.SHELLS)
+def shell(request: pytest.FixtureRequest) -> str:
+    name: str = request.param
+    if shutil.which(name) is None:
+        pytest.skip(f"{name} is not installed")
+    return name
+
+
+def _written(directory: Path, shell: str) -> str:
+    path = directory / f"agentctl.{shell}"
+    path.write_text(complete.script(shell))
+    return str(path)
+
+
+def test_the_shell_reads_it(shell: str, tmp_path: Path) -> None:
+    done = subprocess.run(
+        [shell, "-n", _written(tmp_path, shell)], capture_output=True, timeout=20, check=False
+    )
+    assert (done.returncode, done.stderr) == (0, b"")
+
+
+@pytest.mark.parametrize("name", complete.SHELLS)
+def test_every_verb_and_option_is_in_it(name: str) -> None:
+    script = complete.script(name)
+    for verb in VERBS:
+        assert verb in script
+        for option in complete.options(verb):
+            for flag in option.flags:
+                known = flag.lstrip("-") if name == "fish" else flag
+                assert known in script, (verb, flag)
+
+
+def _offered(directory: Path, *words: str) -> list[str]:
+    if shutil.which("bash") is None:
+        pytest.skip("bash is not installed")
+    done = subprocess.run(
+        ["bash", "--norc", "-c", _ASK_BASH, "bash", _written(directory, "bash"), *words],
+        capture_output=True,
+        text=True,
+        timeout=20,
+        check=False,
+        cwd=directory,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    return done.stdout.split()
+
+
+def test_bash_offers_verbs(tmp_path: Path) -> None:
+    assert _offered(tmp_path, "") == list(VERBS)
+    assert _offered(tmp_path, "l") == ["list", "logs"]
+
+
+def test_bash_offers_options(tmp_path: Path) -> None:
+    assert _offered(tmp_path, "list", "--s") == ["--since", "--status"]
+    assert {"-f", "--follow", "-n", "--json"} <= set(_offered(tmp_path, "logs", "-"))
+    assert _offered(tmp_path, "demo", "--f") == ["--fast"]
+
+
+def test_bash_offers_values(tmp_path: Path) -> None:
+    assert _offered(tmp_path, "list", "--status", "") == list(STATUSES)
+    assert _offered(tmp_path, "list", "--status", "w") == ["waiting"]
+    assert "claude-code" in _offered(tmp_path, "list", "--adapter", "c")
+    assert _offered(tmp_path, "completion", "z") == ["zsh"]
+    assert _offered(tmp_path, "help", "pe") == ["peek"]
+    (tmp_path / "somewhere").mkdir()
+    assert _offered(tmp_path, "list", "--cwd", "some") == ["somewhere"]
+
+
+@pytest.mark.parametrize("verb", [verb for verb in VERBS if complete.takes_id(verb)])
+def test_bash_offers_live_ids(tmp_path: Path, verb: str) -> None:
+    assert _offered(tmp_path, verb, "4") == ["4f2a0000"]
+    assert {"4f2a0000", "51bb0000"} <= set(_offered(tmp_path, verb, ""))
+    assert "4f2a0000" not in _offered(tmp_path, verb, "-")
+
+
+def test_verbs_that_take_no_id_offer_none(tmp_path: Path) -> None:
+    assert _offered(tmp_path, "list", "4") == []
+
+
+def test_fish_offers(tmp_path: Path) -> None:
+    if shutil.which("fish") is None:
+        pytest.skip("fish is not installed")
+    ask = (
+        f"function agentctl; echo 4f2a0000; end; source {_written(tmp_path, 'fish')}; "
+        "complete -C 'agentctl lo'; complete -C 'agentctl list --status w'; complete -C 'agentctl why 4'"
+    )
+    done = subprocess.run(
+        ["fish", "--no-config", "-c", ask],
+        capture_output=True,
+        text=True,
+        timeout=20,
+        check=False,
+        env={"HOME": str(tmp_path), "PATH": "/usr/bin:/bin"},
+    )
+    assert done.stderr == ""
+    assert [line.split("\t")[0] for line in done.stdout.splitlines()] == ["logs", "waiting", "4f2a0000"]
+
+
+def test_zsh_loads_it(tmp_path: Path) -> None:
+    if shutil.which("zsh") is None:
+        pytest.skip("zsh is not installed")
+    script = _written(tmp_path, "zsh")
+    ask = f"autoload -Uz compinit; compinit -u; source {script}; print $_comps[agentctl]"
+    done = subprocess.run(
+        ["zsh", "-f", "-c", ask],
+        capture_output=True,
+        text=True,
+        timeout=20,
+        check=False,
+        env={"HOME": str(tmp_path), "PATH": "/usr/bin:/bin", "ZDOTDIR": str(tmp_path)},
+    )
+    assert (done.stdout, done.stderr) == ("_agentctl\n", "")

@@ -1,0 +1,82 @@
+"""Run one verb: an error is one line, a hint and an exit code."""
+
+import argparse
+
+import pytest
+
+from agentctl.cli import verb
+from agentctl.cli.catalogue import VERBS
+from agentctl.errors import NotFound, Refused, UsageError
+from tests.cli import hostile
+
+
+@pytest.mark.parametrize("name", VERBS)
+def test_every_verb_of_the_catalogue_is_there(name: str) -> None:
+    found = verb.find(name)
+    parser = found.parser()
+    assert parser.prog == f"agentctl {name}"
+    assert "examples:" in parser.format_help()
+
+
+@pytest.mark.parametrize(
+    ("name", "hint"),
+    [("statsu", "did you mean 'status'?"), ("xyz", "verbs: list, status"), ("", "verbs: list")],
+)
+def test_an_unknown_verb(name: str, hint: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert verb.run(name, []) == 2
+    shown = capsys.readouterr()
+    assert shown.out == ""
+    assert f"agentctl: no verb {name!r}" in shown.err
+    assert hint in shown.err
+
+
+def test_no_module_is_a_verb_by_accident() -> None:
+    for name in ("__init__", "../verb", "os", "-"):
+        with pytest.raises(UsageError):
+            verb.find(name)
+
+
+class _Raising:
+    def __init__(self, error: Exception) -> None:
+        self._error = error
+
+    def parser(self) -> argparse.ArgumentParser:
+        return verb.Parser("x", "x", "x")
+
+    def run(self, arguments: argparse.Namespace) -> int:
+        raise self._error
+
+
+@pytest.mark.parametrize(
+    ("error", "code"), [(NotFound("a", "b"), 3), (Refused("a", "b"), 4), (UsageError("a", "b"), 2)]
+)
+def test_an_error_is_a_line_a_hint_and_a_code(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], error: Exception, code: int
+) -> None:
+    monkeypatch.setattr(verb, "find", lambda _: _Raising(error))
+    assert verb.run("x", []) == code
+    assert capsys.readouterr().err == "agentctl: a\n  b\n"
+
+
+def test_an_error_carries_no_harm(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(verb, "find", lambda _: _Raising(NotFound(hostile.ALL, hostile.ALL)))
+    assert verb.run("x", []) == 3
+    err = capsys.readouterr().err
+    assert hostile.harmful(err) == []
+    assert len(err.splitlines()) == 2
+
+
+def test_debugging_shows_where_it_came_from(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AGENTCTL_DEBUG", "1")
+    with pytest.raises(UsageError):
+        verb.run("nosuch", [])
+
+
+def test_what_a_parser_dislikes_is_a_usage_error(capsys: pytest.CaptureFixture[str]) -> None:
+    assert verb.run("status", []) == 2
+    err = capsys.readouterr().err
+    assert "required: ID" in err
+    assert "see: agentctl status --help" in err
+    assert verb.run("list", ["--jso"]) == 2  # an abbreviation today is an ambiguity tomorrow

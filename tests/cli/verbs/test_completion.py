@@ -1,0 +1,41 @@
+"""`agentctl completion`."""
+
+import json
+
+import pytest
+
+from agentctl.cli.complete import SHELLS, script
+from agentctl.cli.verbs.completion import harmless
+from tests.fakes.demo import DemoStage
+from tests.running import agentctl_of
+
+
+@pytest.mark.parametrize("shell", SHELLS)
+def test_the_script(stage: DemoStage, shell: str) -> None:
+    assert agentctl_of(stage, "completion", shell) == (0, script(shell), "")
+
+
+def test_live_ids(stage: DemoStage) -> None:
+    one, two, gone = stage.start(), stage.start(), stage.start()
+    gone.kill()
+    ran = agentctl_of(stage, "completion", "--ids")
+    assert (ran.code, ran.err) == (0, "")
+    assert set(ran.lines) == {one.session_id, two.session_id}
+
+
+def test_no_ids(stage: DemoStage) -> None:
+    assert agentctl_of(stage, "completion", "--ids") == (0, "", "")
+
+
+@pytest.mark.parametrize("session_id", ["$(touch x)", "`x`", "a b", "a\nb", "\x1b[31m", "é", "a;b", "*"])
+def test_an_id_that_a_shell_would_expand_is_not_offered(stage: DemoStage, session_id: str) -> None:
+    assert not harmless(session_id)
+    puppet = stage.start()
+    live = stage.records(puppet)[0]
+    live.write_text(json.dumps({**json.loads(live.read_text()), "session": session_id}))
+    assert agentctl_of(stage, "completion", "--ids").out == ""
+
+
+@pytest.mark.parametrize("session_id", ["4f2a81c0-1111-4222-8333-444444444444", "ses_0123ABCdef", "a-1"])
+def test_plain_ids_are_offered(session_id: str) -> None:
+    assert harmless(session_id)
