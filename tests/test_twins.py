@@ -1,0 +1,79 @@
+"""Every module has its tests, every test file its module: `src/agentctl/x/y.py`, `tests/x/test_y.py`."""
+
+from pathlib import Path
+
+import agentctl
+
+SOURCE = Path(agentctl.__file__).parent
+TESTS = Path(__file__).parent
+
+# Modules without a twin, and why that is right.
+ALONE = {
+    "adapters/base.py": "a protocol: nothing in it runs",
+    "adapters/claude_code_registry.py": "a part of claude_code.py, tested through it",
+    "adapters/claude_code_transcript.py": "a part of claude_code.py, tested through it",
+    "adapters/claude_code_turn.py": "a part of claude_code.py, tested through it",
+    "adapters/codex_argv.py": "a part of codex.py, tested through it",
+    "adapters/codex_home.py": "a part of codex.py, tested through it",
+    "adapters/codex_rollout.py": "a part of codex.py, tested through it",
+    "adapters/opencode_call.py": "a part of opencode.py, tested through it",
+    "adapters/opencode_db.py": "a part of opencode.py, tested through it",
+    "adapters/opencode_json.py": "a part of opencode.py, tested through it",
+    "adapters/opencode_record.py": "a part of opencode.py, tested through it",
+    "adapters/opencode_where.py": "a part of opencode.py, tested through it",
+    "adapters/pi_binding.py": "a part of pi.py, tested through it",
+    "adapters/pi_places.py": "a part of pi.py, tested through it",
+    "adapters/pi_transcript.py": "a part of pi.py, tested through it",
+    "testing/contract.py": "is a test suite itself: every adapter's tests run it",
+    "testing/player.py": "is the program of the fake agents: every adapter's tests run it",
+    "testing/puppet.py": "drives the fake agents: every adapter's tests use it",
+    "testing/stage.py": "the fake agents' home: every adapter's tests use it",
+    "truth/model.py": "values without behaviour",
+}
+# Places where tests are about no single module.
+ABOUT_THE_WHOLE = ("law/", "bench/")
+# Test files about no single module, and why.
+WITHOUT_MODULE = {
+    "test_budgets.py": "about what all the hot verbs import together",
+    "test_docs.py": "about the pages in docs/",
+    "test_twins.py": "about all modules",
+}
+
+
+def _modules() -> set[str]:
+    found = (str(path.relative_to(SOURCE)) for path in SOURCE.rglob("*.py"))
+    return {path for path in found if not path.endswith("__init__.py")}
+
+
+def _twin_of(module: str) -> str:
+    directory, slash, name = module.rpartition("/")
+    return f"{directory}{slash}test_{name.removeprefix('__').replace('__.py', '.py')}"
+
+
+def _test_files() -> set[str]:
+    found = (str(path.relative_to(TESTS)) for path in TESTS.rglob("test_*.py"))
+    return {path for path in found if not path.startswith(ABOUT_THE_WHOLE)}
+
+
+def test_the_rule() -> None:
+    assert _twin_of("cli/verbs/list.py") == "cli/verbs/test_list.py"
+    assert _twin_of("__main__.py") == "test_main.py"
+
+
+def test_every_module_has_its_tests() -> None:
+    tests = _test_files()
+    alone = {module for module in _modules() if _twin_of(module) not in tests}
+    assert alone - ALONE.keys() == set(), "write its tests, or say above why it has none"
+
+
+def test_every_test_file_has_its_module() -> None:
+    twins = {_twin_of(module) for module in _modules()}
+    assert _test_files() - twins - WITHOUT_MODULE.keys() == set(), "misnamed, or its module is gone"
+
+
+def test_no_exception_is_stale() -> None:
+    """An exception that is none any more would hide the next one."""
+    tests, modules = _test_files(), _modules()
+    assert {module for module in ALONE if module not in modules or _twin_of(module) in tests} == set()
+    twins = {_twin_of(module) for module in modules}
+    assert {test for test in WITHOUT_MODULE if test not in tests or test in twins} == set()
