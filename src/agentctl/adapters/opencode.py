@@ -1,0 +1,219 @@
+"""OpenCode, since 1.2 on one SQLite database shared by all its processes.
+
+Binding: the open descriptors tell which database a process uses, never which session; an id in argv
+does, else directory and time (`opencode_call`). Status: the session's last message, and its tool calls.
+Sessions of earlier versions are history (`opencode_json`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+
+from agentctl.adapters import opencode_db, opencode_json
+from agentctl.adapters.base import Place, Wanted
+from agentctl.adapters.opencode_call import SERVERS, SLACK, Call, bind_all, read_call
+from agentctl.adapters.opencode_db import Parts, Row
+from agentctl.adapters.opencode_record import asking, turn_of
+from agentctl.adapters.opencode_where import data_home, database_of, databases, stale_locks, state_home
+from agentctl.adapters.registry import COMMS
+from agentctl.errors import Gone, SourceError
+from agentctl.truth.bind import Bound
+from agentctl.truth.look import Look
+from agentctl.truth.model import Evidence, Facts, Message, Observation
+from agentctl.truth.observe import living
+from agentctl.truth.procfs import Process
+from agentctl.truth.sqlite_ro import Database
+
+NAMES = ("opencode", "opencode.exe")
+
+
+class OpenCode:
+    name = "opencode"
+    comms = COMMS["opencode"]
+    binary = "opencode"
+
+    def owns(self, process: Process) -> bool:
+        path = process.exe if process.exe is not None else next(iter(process.argv), "")
+        return path.rpartition("/")[2] in NAMES
+
+    def live(self, look: Look) -> Iterable[Observation]:
+        used: dict[str | None, list[Call]] = {}
+        clients = []
+        for process in look.owned:
+            call = read_call(process, look)
+            if call.kind == "client":
+                look.set_aside(process, "client of a server")
+                clients.append(call)
+            elif call.kind == "none":
+                look.set_aside(process, f"opencode {call.command} runs no session")
+            else:
+                used.setdefault(database_of(process, look), []).append(call)
+        for path, calls in used.items():
+            yield from _living(look, path, calls, clients)
+
+    def history(self, look: Look, wanted: Wanted) -> Iterable[Observation]:
+        paths = databases(look)
+        for path in paths:
+            yield from _ended(look, path, wanted)
+        for root in look.roots(data_home):
+            if next(opencode_json.sessions(look, root), None) is None:
+                continue
+            known = _known(look, paths)
+            if known is not None:  # else their copies in a database may be alive: nothing is said
+                yield from opencode_json.history(look, root, known, wanted)
+
+    def messages(self, seen: Observation, look: Look) -> Iterator[Message]:
+        if seen.transcript is None or seen.session_id is None:
+            return
+        try:
+            if seen.transcript.endswith(".json"):
+                yield from opencode_json.messages(seen.transcript, look)
+            else:
+                yield from opencode_db.messages(seen.transcript, seen.session_id)
+        except Gone:
+            return
+        except SourceError as error:
+            look.unreadable(error)
+
+    def places(self, look: Look) -> Iterable[Place]:
+        for root in look.roots(data_home):
+            yield Place("database", f"{root}/opencode.db")
+            yield Place("log", f"{root}/log/opencode.log")
+            yield Place("sessions of versions before 1.2", f"{root}/storage/session")
+        for path in databases(look):
+            yield Place("database in use", path)
+        for root in look.roots(state_home):
+            stale_locks(look, f"{root}/locks")
+
+
+def _known(look: Look, paths: Iterable[str]) -> frozenset[str] | None:
+    """Ids of all sessions in the databases; None when one cannot be read."""
+    known: set[str] = set()
+    for path in paths:
+        try:
+            with Database(path) as db:
+                known |= opencode_db.ids(db)
+        except SourceError as error:
+            look.unreadable(error)
+            return None
+    return frozenset(known)
+
+
+class _Words:
+    """What a database says of some sessions beyond their rows."""
+
+    def __init__(self, path: str, db: Database, rows: Sequence[Row], look: Look) -> None:
+        self.path = path
+        self.parts: Parts = opencode_db.telling_parts(db, rows)
+        self.prompts = opencode_db.prompts(db, rows)
+        garbled = self.parts.garbled + sum(
+            row.message_id is not None and row.message is None for row in rows
+        )
+        if garbled:
+            look.problem("malformed", f"{garbled} records not readable", path)
+
+    def facts(self, row: Row) -> Facts:
+        return opencode_db.facts_of(row, self.prompts.get(row.id))
+
+    def address(self, row: Row) -> str:
+        return f"{self.path}#{row.id}/{row.message_id}" if row.message_id else f"{self.path}#{row.id}"
+
+    def evidence(self, look: Look, row: Row, *, gone: bool) -> Iterator[Evidence]:
+        """The journal's word on the last turn."""
+        if row.message is None:
+            return
+        parts, where = self.parts.of(row.message_id), self.address(row)
+        turn = turn_of(row.message, parts, look, where, row.version, gone=gone)
+        if turn is not None:
+            yield Evidence(turn.claim, where, "journal", turn.at, turn.detail, turn.note)
+
+
+def _living(
+    look: Look, path: str | None, calls: Sequence[Call], clients: Sequence[Call]
+) -> Iterator[Observation]:
+    by_pid = {call.process.pid: call for call in calls}
+    named = [call.session for call in calls if call.session is not None]
+    if path is not None:
+        try:
+            with Database(path) as db:
+                since = min(call.started for call in calls) - SLACK
+                rows = opencode_db.touched(db, named, since, look.now)
+                bound = bind_all(look, calls, clients, rows, path)
+                words = _Words(path, db, [row for row in rows if row.id in bound], look)
+        except SourceError as error:
+            look.unreadable(error)
+        else:
+            by_id = {row.id: row for row in rows}
+            for session_id, owner in bound.items():
+                yield _observed(look, owner, by_id.get(session_id), words, by_pid)
+            return
+    # what argv names is known without any database
+    for owner in bind_all(look, calls, clients, (), path).values():
+        yield living(look, owner, path, Facts())
+
+
+def _observed(
+    look: Look, bound: Bound, row: Row | None, words: _Words, calls: dict[int, Call]
+) -> Observation:
+    if row is None:  # argv names a session that the database does not have (yet)
+        return living(look, bound, words.path, Facts())
+    facts = words.facts(row)
+    call = calls[bound.owner.pid] if bound.owner is not None else None
+    if call is not None and call.command in SERVERS and not row.headless:
+        facts = facts._replace(entry_point="daemon")
+    evidence = list(words.evidence(look, row, gone=False))
+    waiting = _waiting(look, bound.owner, row, words, evidence)
+    if waiting is not None:
+        evidence = [waiting]
+    elif row.message_id is None and call is not None and call.kind == "server":
+        evidence = [Evidence("idle", words.address(row), "journal", row.created, note="no message yet")]
+    return living(look, bound, words.path, facts, *evidence)
+
+
+def _waiting(
+    look: Look, owner: Process | None, row: Row, words: _Words, told: Sequence[Evidence]
+) -> Evidence | None:
+    """Stands in for the journal's "working", which is all it says while a person is asked."""
+    if owner is None or not any(evidence.claim == "working" for evidence in told):
+        return None
+    asked = asking(words.parts.of(row.message_id))
+    if asked is None:
+        return None
+    what, since, note = asked
+    if what == "permission" and _busy(look, owner, since, row.directory):
+        return None
+    return Evidence("waiting", words.address(row), "derived", since, what, note)
+
+
+def _busy(look: Look, owner: Process, since: float | None, directory: str) -> bool:
+    """Whether it started a child there since: the tool runs after all. Language and MCP servers are
+    children too, but older."""
+    for child in look.children(owner):
+        try:
+            here = child.cwd is None or child.cwd == directory
+        except Gone:
+            continue
+        if child.alive and here and (since is None or look.started_at(child) >= since - 1):
+            return True
+    return False
+
+
+def _unowned(look: Look, words: _Words, row: Row) -> Evidence:
+    if row.updated > look.now:  # by a process that our look at the processes may not have seen
+        note = "written after the processes were looked at"
+        return Evidence("ambiguous", words.address(row), "derived", row.updated, note=note)
+    return look.unowned(row.updated, row.directory)
+
+
+def _ended(look: Look, path: str, wanted: Wanted) -> Iterator[Observation]:
+    try:
+        with Database(path) as db:
+            rows = opencode_db.everything(db, wanted.since, wanted.id_prefix)
+            words = _Words(path, db, rows, look)
+    except SourceError as error:
+        look.unreadable(error)
+        return
+    for row in rows:
+        gone = _unowned(look, words, row)
+        evidence = (gone, *words.evidence(look, row, gone=gone.claim == "gone"))
+        yield Observation(look.adapter, row.id, evidence, words.facts(row), None, path)

@@ -1,0 +1,71 @@
+"""Where OpenCode keeps its files, by environment and by what its processes hold open."""
+
+from __future__ import annotations
+
+from agentctl.errors import Gone, SourceError
+from agentctl.truth import files, jsonl
+from agentctl.truth.look import Environ, Look, xdg
+from agentctl.truth.procfs import Process
+
+DELETED = " (deleted)"
+
+
+def data_home(environ: Environ) -> str | None:
+    base = xdg(environ, "XDG_DATA_HOME", ".local/share")
+    return f"{base}/opencode" if base else None
+
+
+def state_home(environ: Environ) -> str | None:
+    base = xdg(environ, "XDG_STATE_HOME", ".local/state")
+    return f"{base}/opencode" if base else None
+
+
+def _chosen(environ: Environ) -> str | None:
+    """The database that OPENCODE_DB names."""
+    given, data = environ.get("OPENCODE_DB", ""), data_home(environ)
+    if not given or given == ":memory:":
+        return None
+    return given if given.startswith("/") or data is None else f"{data}/{given}"
+
+
+def database_of(process: Process, look: Look) -> str | None:
+    """The database that it holds open; None: none yet, or one that was deleted under it."""
+    environ = look.environ_of(process)
+    chosen, data = _chosen(environ), data_home(environ)
+    try:
+        held = process.open_files()
+    except Gone:
+        return None
+    except SourceError as error:
+        look.unreadable(error)
+        likely = chosen or (f"{data}/opencode.db" if data else None)
+        return look.through(process, likely) if likely else None
+    for path in held:
+        name = path.rpartition("/")[2]
+        if path == chosen or (name.startswith("opencode") and name.endswith(".db")):
+            return look.through(process, path)
+        if name.startswith("opencode") and name.endswith(".db" + DELETED):
+            look.problem("stale", f"deleted while pid {process.pid} uses it", path.removesuffix(DELETED))
+    return None
+
+
+def databases(look: Look) -> list[str]:
+    """All there are: by name, by OPENCODE_DB, and those that live processes hold."""
+    found = [path for path in look.roots(_chosen) if look.status(path) is not None]
+    for root in look.roots(data_home):
+        names = look.names(root)  # opencode-CHANNEL.db: builds that are not `latest`
+        found += [f"{root}/{n}" for n in names if n.startswith("opencode") and n.endswith(".db")]
+    return list(dict.fromkeys([*found, *(p for p in (database_of(o, look) for o in look.owned) if p)]))
+
+
+def stale_locks(look: Look, folder: str) -> None:
+    """Locks of `npm install` that outlived their process."""
+    for name in look.names(folder):
+        path = f"{folder}/{name}/meta.json"
+        try:
+            record = jsonl.parse(files.whole(path).data) or {}
+        except SourceError:  # told by nobody: a lock being taken or given back
+            continue
+        pid = record.get("pid")
+        if isinstance(pid, int) and pid not in look.table:
+            look.problem("stale", f"lock of pid {pid}, which is gone", path)

@@ -1,0 +1,620 @@
+"""The OpenCode adapter: the contract, and the ways in which one database serves many processes."""
+
+import json
+import os
+import sqlite3
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agentctl.adapters import opencode_db, registry
+from agentctl.adapters.opencode_call import _kind, _words
+from agentctl.testing import AdapterContract, Puppet
+from agentctl.truth.look import Look
+from agentctl.truth.model import Session
+from agentctl.truth.sqlite_ro import Database
+from agentctl.truth.survey import Wanted, survey
+from tests.fakes.opencode import SCHEMA, OpenCodeStage, called
+
+CORPUS = Path(__file__).parent.parent / "corpus" / "opencode"
+
+
+@pytest.fixture
+def stage(tmp_path: Path) -> Iterator[OpenCodeStage]:
+    stage = OpenCodeStage(tmp_path)
+    yield stage
+    stage.close()
+
+
+class TestOpenCode(AdapterContract):
+    pass
+
+
+def did(puppet: Puppet, *steps: str) -> str:
+    """The id of the session in which it took these steps."""
+    for step in steps:
+        puppet.do(step)
+    assert puppet.session_id is not None
+    return puppet.session_id
+
+
+def owner(session: Session) -> int | None:
+    return session.seen.owner.pid if session.seen.owner is not None else None
+
+
+def says(session: Session) -> tuple[str, str | None]:
+    return session.verdict.status, session.verdict.outcome
+
+
+def names(session: Session, *puppets: Puppet) -> bool:
+    """Whether the reason for an `unknown` names these processes."""
+    return all(f"pid {puppet.pid}" in session.verdict.reason for puppet in puppets)
+
+
+def bound_by(session: Session) -> str:
+    alive = next(e for e in session.seen.evidence if e.claim == "alive")
+    return alive.note.partition(":")[0]
+
+
+class TestBinding:
+    def test_an_id_in_argv(self, stage: OpenCodeStage) -> None:
+        first = stage.run()
+        session_id = did(first, "work", "rest")
+        first.finish()
+        again = stage.run(None, "--session", session_id)
+        did(again, "work")
+        row = stage.session(session_id)
+        assert (owner(row), bound_by(row)) == (again.pid, "bound by argument")
+
+    def test_an_id_in_argv_needs_no_database(self, stage: OpenCodeStage) -> None:
+        puppet = stage.run(None, "--session", "ses_nowhere")
+        row = stage.session("ses_nowhere")
+        assert (owner(row), row.verdict.status) == (puppet.pid, "running")
+
+    def test_a_fork_of_an_id_in_argv_is_another_session(self, stage: OpenCodeStage) -> None:
+        first = stage.run()
+        source = did(first, "work", "rest")
+        first.finish()
+        forking = stage.run(None, "--session", source, "--fork")
+        copy = did(forking, "work")
+        assert copy != source
+        assert (owner(stage.session(copy)), owner(stage.session(source))) == (forking.pid, None)
+        assert stage.session(copy).seen.facts.parent_id is None
+
+    def test_directory_and_time(self, stage: OpenCodeStage, tmp_path: Path) -> None:
+        here, there = stage.run(tmp_path / "here"), stage.run(tmp_path / "there")
+        one, two = did(here, "work"), did(there, "work", "rest")
+        assert (owner(stage.session(one)), owner(stage.session(two))) == (here.pid, there.pid)
+        assert bound_by(stage.session(one)) == "bound by inferred"
+        assert stage.session(one).seen.facts.entry_point == "headless"
+
+    def test_two_processes_and_two_sessions_in_one_directory(self, stage: OpenCodeStage) -> None:
+        puppets = [stage.start(), stage.start()]
+        for session_id in [did(puppet, "work") for puppet in puppets]:
+            row = stage.session(session_id)
+            assert row.verdict.status == "unknown"
+            assert names(row, *puppets)
+        rows = [stage.row_of(puppet) for puppet in puppets]
+        assert all(row is not None and row.seen.session_id is None for row in rows)
+
+    def test_a_tui_and_a_run_in_one_directory_are_told_apart(self, stage: OpenCodeStage) -> None:
+        tui, run = stage.start(), stage.run()
+        typed, ran = did(tui, "work"), did(run, "work")
+        assert (owner(stage.session(typed)), owner(stage.session(ran))) == (tui.pid, run.pid)
+
+    def test_one_run_after_the_other(self, stage: OpenCodeStage) -> None:
+        first = stage.run()
+        one = did(first, "work")
+        stage.age()
+        first.kill()
+        second = stage.run()
+        two = did(second, "work")
+        assert says(stage.session(one)) == ("stopped", "killed")
+        assert owner(stage.session(two)) == second.pid
+
+    def test_continue_means_an_older_session(self, stage: OpenCodeStage) -> None:
+        first = stage.run()
+        old = did(first, "work", "rest")
+        first.finish()
+        stage.write("update session set time_created = time_created - 5000")
+        again = stage.start(environ=called("run", "--continue", "more"), resume=old)
+        stage.write("update session set time_updated = ?", time.time_ns() // 1_000_000)
+        row = stage.session(old)
+        assert (owner(row), bound_by(row)) == (again.pid, "bound by inferred")
+
+    def test_a_tui_goes_from_its_first_session_to_another(self, stage: OpenCodeStage) -> None:
+        first = stage.start()
+        old = did(first, "work", "rest")
+        first.finish()
+        tui = stage.start(environ=called("-s", old))
+        new = did(tui, "new", "work")
+        assert bound_by(stage.session(old)) == "bound by argument"
+        assert (owner(stage.session(old)), owner(stage.session(new))) == (tui.pid, tui.pid)
+        third = did(tui, "new", "work")
+        for session_id in (new, third):  # the second could be that of a TUI that has ended
+            assert stage.session(session_id).verdict.status == "unknown"
+            assert names(stage.session(session_id), tui)
+        assert owner(stage.session(old)) == tui.pid
+
+    def test_a_session_resumed_inside_a_tui_is_never_called_stopped(self, stage: OpenCodeStage) -> None:
+        first = stage.start()
+        did(first, "work", "rest")
+        first.finish()
+        stage.age()
+        old = stage.age_id(first.session_id or "")
+        tui = stage.start()
+        new = did(tui, "work", "rest")
+        assert (says(stage.session(old)), owner(stage.session(new))) == (
+            ("stopped", "completed"),
+            tui.pid,
+        )
+        did(tui, f"use {old}", "work")
+        assert stage.session(old).verdict.status == "unknown"
+        assert names(stage.session(old), tui)
+
+
+class TestServers:
+    def serve(self, stage: OpenCodeStage, *words: str) -> Puppet:
+        return stage.start(stage.root / "server", environ=called(*(words or ("serve", "--port", "0"))))
+
+    @pytest.mark.parametrize("words", [("serve",), ("web",), ("acp",), ("--port", "4096")])
+    def test_a_server_owns_what_it_wrote(self, stage: OpenCodeStage, words: tuple[str, ...]) -> None:
+        server = self.serve(stage, *words)
+        one, two = did(server, "new /a", "work"), did(server, "new /b", "work", "rest")
+        untouched = did(server, "new /c")
+        rows = [stage.session(session_id) for session_id in (one, two, untouched)]
+        assert [owner(row) for row in rows] == [server.pid] * 3
+        assert [row.verdict.status for row in rows] == ["running", "idle", "idle"]
+        expected = "interactive" if words[0] == "--port" else "daemon"
+        assert {row.seen.facts.entry_point for row in rows} == {expected}
+
+    def test_what_another_process_runs_is_not_the_server_s(self, stage: OpenCodeStage) -> None:
+        server, tui = self.serve(stage), stage.start()
+        typed = did(tui, "work")
+        run = stage.run(stage.root / "elsewhere", "--session", "ses_named")
+        assert owner(stage.session(typed)) == tui.pid
+        assert owner(stage.session("ses_named")) == run.pid
+        assert stage.row_of(server) is not None
+
+    def test_a_server_and_a_tui_in_one_directory(self, stage: OpenCodeStage) -> None:
+        server = self.serve(stage)
+        tui = stage.start(stage.root / "server")
+        row = stage.session(did(tui, "work"))
+        assert row.verdict.status == "unknown"
+        assert names(row, server, tui)
+
+    def test_two_servers(self, stage: OpenCodeStage) -> None:
+        servers = [self.serve(stage), self.serve(stage, "web")]
+        row = stage.session(did(servers[0], "new /a", "work"))
+        assert row.verdict.status == "unknown"
+        assert names(row, *servers)
+
+    def test_a_client_is_set_aside_and_its_session_is_the_server_s(self, stage: OpenCodeStage) -> None:
+        server = self.serve(stage)
+        client = stage.run(None, "--attach", "http://127.0.0.1:4096")
+        session_id = did(client, "work")  # written by the server in truth; the rows are the same
+        assert owner(stage.session(session_id)) == server.pid
+        assert stage.row_of(client) is None
+        client.finish()
+        row = stage.session(session_id)  # the server's, or of a `run` that was killed
+        assert row.verdict.status == "unknown"
+        assert names(row, server)
+
+    def test_a_run_that_ended_does_not_become_the_server_s(self, stage: OpenCodeStage) -> None:
+        server, run = self.serve(stage), stage.run()
+        mine = did(server, "new /a", "work")
+        session_id = did(run, "work", "rest")
+        assert owner(stage.session(session_id)) == run.pid
+        run.finish()
+        assert says(stage.session(session_id)) == ("stopped", "completed")
+        assert owner(stage.session(mine)) == server.pid
+
+    def test_attach_is_a_client_too(self, stage: OpenCodeStage) -> None:
+        assert stage.row_of(stage.start(environ=called("attach", "http://127.0.0.1:4096"))) is None
+
+
+class TestChildren:
+    def test_a_sub_agent_is_run_by_its_parent_s_process(self, stage: OpenCodeStage) -> None:
+        run = stage.run()
+        parent = did(run, "work")
+        child = did(run, "sub")
+        row = stage.session(child)
+        assert (owner(row), row.seen.facts.parent_id) == (run.pid, parent)
+        assert row.verdict.status == "running"
+        did(run, "rest")
+        assert stage.session(child).verdict.status == "idle"
+        assert stage.session(parent).verdict.status == "running"
+        run.kill()
+        assert says(stage.session(child)) == ("stopped", "completed")
+        assert says(stage.session(parent)) == ("stopped", "killed")
+
+    def test_it_is_unclear_where_its_parent_is(self, stage: OpenCodeStage) -> None:
+        one, two = stage.start(), stage.start()
+        did(one, "work")
+        row = stage.session(did(one, "sub"))
+        assert row.verdict.status == "unknown"
+        assert names(row, one, two)
+
+    def test_one_of_an_earlier_process_has_ended(self, stage: OpenCodeStage) -> None:
+        run = stage.run()
+        parent = did(run, "work")
+        child = did(run, "sub", "rest")
+        run.kill()
+        stage.write("update session set time_updated = time_updated - 5000 where id = ?", child)
+        stage.write("update message set time_updated = time_updated - 5000 where session_id = ?", child)
+        stage.run(None, "--session", parent)
+        assert stage.session(child).verdict.status == "stopped"
+
+
+class TestTurns:
+    @pytest.mark.parametrize(
+        ("steps", "alive", "dead"),
+        [
+            (["only_prompt"], "running", "killed"),
+            (["work"], "running", "killed"),
+            (["work", "tool"], "running", "killed"),
+            (["work", "ask"], "waiting", "killed"),
+            (["work", "question"], "waiting", "killed"),
+            (["work", "gap"], "running", "killed"),
+            (["work", "rest"], "idle", "completed"),
+            (["work", "fail"], "idle", "failed"),
+            (["work", "abort"], "idle", "interrupted"),
+            (["work", "give_up"], "idle", "interrupted"),
+            (["work", "refuse"], "idle", "interrupted"),
+            # between two steps while it lives; afterwards the database does not say how it ended
+            (["work", "stumble"], "running", "unknown"),
+        ],
+    )
+    def test_what_the_last_message_means(
+        self, stage: OpenCodeStage, steps: list[str], alive: str, dead: str
+    ) -> None:
+        puppet = stage.start()
+        session_id = did(puppet, *steps)
+        assert stage.session(session_id).verdict.status == alive
+        puppet.kill()
+        assert says(stage.session(session_id)) == ("stopped", dead)
+
+    def test_what_it_waits_for(self, stage: OpenCodeStage) -> None:
+        puppet = stage.start()
+        verdict = stage.session(did(puppet, "work", "ask")).verdict
+        assert (verdict.waiting_for, verdict.used[-1].authority) == ("permission", "derived")
+        assert stage.session(did(puppet, "question")).verdict.waiting_for == "permission"
+        assert stage.session(did(puppet, "rest", "work", "question")).verdict.waiting_for == "question"
+
+    def test_a_child_process_means_that_the_tool_runs(self, stage: OpenCodeStage) -> None:
+        session_id = did(puppet := stage.start(), "work", "ask", "child")
+        verdict = stage.session(session_id).verdict
+        assert (puppet.pid, verdict.status, verdict.activity) == (puppet.pid, "running", "working")
+
+    def test_a_new_word_is_told_and_not_guessed(self, stage: OpenCodeStage) -> None:
+        session_id = did(stage.start(), "work", "odd")
+        found = stage.survey()
+        assert [p.kind for p in found.problems] == ["drift"]
+        assert "1.18.33 says finish 'pondering'" in found.problems[0].message
+        verdict = stage.session(session_id).verdict
+        assert (verdict.status, verdict.activity) == ("running", "unknown")
+
+    def test_a_garbled_message_is_told(self, stage: OpenCodeStage) -> None:
+        puppet = stage.start()
+        session_id = did(puppet, "work")
+        stage.write("update message set data = '{\"half'")
+        assert "malformed" in {p.kind for p in stage.survey().problems}
+        assert stage.session(session_id).verdict.status == "running"
+
+
+class TestFacts:
+    def test_facts(self, stage: OpenCodeStage) -> None:
+        puppet = stage.start(prompt="paint the shed")
+        session_id = did(puppet, "work")
+        facts = stage.session(session_id).seen.facts
+        assert (facts.title, facts.tokens, facts.cost_usd) == (None, None, None)
+        did(puppet, "rest", "work", "rest")
+        stage.write("update session set title = 'Shed'")
+        facts = stage.session(session_id).seen.facts
+        assert (facts.title, facts.model, facts.agent_version) == ("Shed", "fake/fake-1", "1.18.33")
+        assert facts.tokens == (2600, 14, 6, 0)
+        assert (facts.cost_usd, facts.entry_point, facts.prompt) == (
+            1.0,
+            "interactive",
+            "paint the shed",
+        )
+        assert facts.started_at is not None
+        assert facts.last_activity_at is not None
+        assert facts.started_at < facts.last_activity_at <= time.time()
+
+    def test_messages_come_in_pages_newest_first(self, stage: OpenCodeStage) -> None:
+        puppet = stage.start()
+        session_id = did(puppet, "work", "gap", *["work", "rest"] * opencode_db.PAGE, "work", "fail")
+        adapter = registry.load("opencode")
+        look = Look.take(stage.environ)
+        said = list(adapter.messages(stage.session(session_id).seen, look))
+        assert (said[0].role, said[0].text) == ("system", "fake error 400")
+        assert [m.text for m in said if m.role == "user"] == ["a prompt"] * (opencode_db.PAGE + 2)
+        assert [(m.tool, m.text) for m in said if m.role == "tool"] == [("bash", "echo hi\nhi")]
+        assert said[-1].role == "user"
+        assert len({m.key for m in said}) == len(said)
+
+
+class TestTheDatabase:
+    def test_one_of_its_own(self, stage: OpenCodeStage, tmp_path: Path) -> None:
+        chosen = stage.run(tmp_path / "a", "x")
+        moved = stage.start(tmp_path / "b", environ={"XDG_DATA_HOME": str(tmp_path / "data")})
+        named = stage.start(tmp_path / "c", environ={"OPENCODE_DB": str(tmp_path / "my.sqlite")})
+        for puppet in (chosen, moved, named):
+            assert owner(stage.session(did(puppet, "work"))) == puppet.pid
+        transcripts = {s.seen.transcript for s in stage.survey().sessions}
+        assert str(tmp_path / "my.sqlite") in transcripts
+        assert str(tmp_path / "data" / "opencode" / "opencode.db") in transcripts
+
+    def test_a_channel_s_database_is_history_too(self, stage: OpenCodeStage) -> None:
+        path = stage.database.with_name("opencode-dev.db")
+        puppet = stage.start(environ={"OPENCODE_DB": str(path)})
+        session_id = did(puppet, "work", "rest")
+        puppet.finish()
+        assert says(stage.session(session_id)) == ("stopped", "completed")
+
+    def test_a_locked_one(self, stage: OpenCodeStage) -> None:
+        puppet = stage.start()
+        did(puppet, "work", "rest")
+        puppet.finish()
+        other = sqlite3.connect(stage.database, isolation_level=None)
+        other.execute("pragma locking_mode = exclusive")
+        other.execute("begin exclusive")
+        found = stage.survey(Wanted())
+        other.close()
+        assert "locked" in found.problems[0].message
+        assert found.sessions == []  # never "stopped" for want of reading
+
+    def test_a_schema_we_do_not_know(self, stage: OpenCodeStage) -> None:
+        puppet = stage.start()
+        did(puppet, "work")
+        stage.write("alter table session rename column directory to folder")
+        found = stage.survey(Wanted())
+        assert {p.kind for p in found.problems} == {"unsupported"}
+        row = stage.row_of(puppet)
+        assert row is not None
+        assert row.verdict.status == "running"
+
+    def test_an_older_schema(self, stage: OpenCodeStage) -> None:
+        puppet = stage.start()
+        session_id = did(puppet, "work", "rest")
+        for column in ("model", "cost", "tokens_input", "permission"):
+            stage.write(f"alter table session drop column {column}")
+        row = stage.session(session_id)
+        assert (row.verdict.status, row.seen.facts.model) == ("idle", "fake/fake-1")
+        assert row.seen.facts.cost_usd is None
+
+    @pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
+    def test_a_forbidden_one(self, stage: OpenCodeStage) -> None:
+        puppet = stage.start()
+        did(puppet, "work")
+        stage.database.chmod(0)
+        assert "forbidden" in {p.kind for p in stage.survey(Wanted()).problems}
+        assert stage.row_of(puppet) is not None
+
+    def test_one_deleted_while_in_use(self, stage: OpenCodeStage) -> None:
+        puppet = stage.start()
+        did(puppet, "work")
+        stage.database.unlink()
+        found = stage.survey()
+        assert any("deleted" in p.message and str(puppet.pid) in p.message for p in found.problems)
+        assert stage.row_of(puppet) is not None
+
+    def test_a_prefix_has_no_wildcards(self, stage: OpenCodeStage) -> None:
+        puppet = stage.start()
+        session_id = did(puppet, "work", "rest")
+        puppet.finish()
+        for prefix in ("ses%", "ses_%", "SES_", "%", "_es"):
+            assert stage.survey(Wanted(id_prefix=prefix)).sessions == []
+        assert len(stage.survey(Wanted(id_prefix=session_id)).sessions) == 1
+
+    def test_a_session_written_after_the_look_is_not_called_stopped(self, stage: OpenCodeStage) -> None:
+        look = Look.take(stage.environ)
+        session_id = did(stage.start(), "work")  # its process is not in this look
+        found = survey(look, registry.registered(["opencode"]), Wanted(), deadline=20)
+        assert [(s.seen.session_id, s.verdict.status) for s in found.sessions] == [
+            (session_id, "unknown")
+        ]
+
+
+class TestTheCostOfHistory:
+    @pytest.mark.parametrize("steps", [[], ["work", "ask"]])
+    def test_no_table_is_scanned(
+        self, stage: OpenCodeStage, monkeypatch: pytest.MonkeyPatch, steps: list[str]
+    ) -> None:
+        puppet = stage.run()
+        for step in steps:
+            puppet.do(step)
+        scans: list[str] = []
+        rows = Database.rows
+
+        def explained(
+            self: Database, query: str, parameters: Sequence[object] = ()
+        ) -> list[tuple[Any, ...]]:
+            if not query.startswith("pragma"):
+                plan = [row[3] for row in rows(self, f"explain query plan {query}", parameters)]
+                scans.extend(f"{step}: {query}" for step in plan if step.startswith("SCAN"))
+            return rows(self, query, parameters)
+
+        monkeypatch.setattr(Database, "rows", explained)
+        assert [s.seen.session_id for s in stage.survey().sessions] == [puppet.session_id]
+        # the exception: the latest messages in order of insertion, limited in number
+        assert scans
+        assert all("from message order by rowid desc limit" in scan for scan in scans)
+
+    @pytest.mark.parametrize("recent", [2, 512])
+    def test_beyond_the_latest_messages_nothing_is_lost(
+        self, stage: OpenCodeStage, monkeypatch: pytest.MonkeyPatch, recent: int
+    ) -> None:
+        first = stage.start()
+        made = [did(first, "new", "work", "rest") for _ in range(3)]
+        first.finish()
+        stage.age()
+        old = [stage.age_id(session_id) for session_id in made]
+        server = stage.start(environ=called("serve"))
+        for session_id in old:
+            did(server, f"use {session_id}", "work")
+        monkeypatch.setattr(opencode_db, "RECENT", recent)
+        assert {s.seen.session_id for s in stage.survey().sessions} == set(old)
+
+    def test_an_id_holds_its_time(self) -> None:
+        at = 1794718459.839
+        real = "ses_e22719840ffeYm2kNOWvfCAujM"
+        assert opencode_db._id_at(at + 0.001) < real < opencode_db._id_at(at - 0.001)
+
+    def test_ids_that_start_over(self, stage: OpenCodeStage) -> None:
+        session_id = did(stage.run(), "work")
+        over = (1 << opencode_db.ID_BITS) / 1000  # the 25th time was in 2024
+        with Database(str(stage.database)) as db:
+            found = opencode_db.touched(db, (), 25 * over - 60, 25 * over + 7200)
+        assert [row.id for row in found] == [session_id]
+
+
+class TestOtherCalls:
+    @pytest.mark.parametrize(
+        ("words", "kind"),
+        [
+            ("", "tui"),
+            ("some/project", "tui"),
+            ("--model a/b -s ses_1", "tui"),
+            ("--prompt run", "tui"),
+            ("--port 4096", "server"),
+            ("--hostname=0.0.0.0 project", "server"),
+            ("--log-level DEBUG serve", "server"),
+            ("run --port 4096 hello", "run"),
+            ("run --title serve hello", "run"),
+            ("run -- --attach x", "run"),
+            ("run --attach=http://x hello", "client"),
+            ("attach http://x", "client"),
+            ("session list", "none"),
+            ("auth login", "none"),
+            ("db path", "none"),
+            ("run --help", "none"),
+            ("--version", "none"),
+        ],
+    )
+    def test_kinds(self, words: str, kind: str) -> None:
+        assert _kind(*_words(["opencode", *words.split()])) == kind
+
+    def test_a_call_without_a_session_has_no_row(self, stage: OpenCodeStage) -> None:
+        puppet = stage.start(environ=called("session", "list"))
+        assert stage.row_of(puppet) is None
+        assert stage.survey(Wanted()).sessions == []
+
+    def test_a_stranger_is_not_ours(self, stage: OpenCodeStage) -> None:
+        puppet = stage.start()
+        process = Look.take(stage.environ).table[puppet.pid]
+        adapter = registry.load("opencode")
+        assert adapter.owns(process)
+        process._exe = "/usr/bin/vim"
+        assert not adapter.owns(process)
+        process._exe = None  # withheld: its name in argv decides
+        assert adapter.owns(process)
+
+    def test_a_stale_lock_is_told(self, stage: OpenCodeStage) -> None:
+        lock = stage.home / ".local" / "state" / "opencode" / "locks" / "1ab.lock"
+        lock.mkdir(parents=True)
+        (lock / "meta.json").write_text('{"token":"x","pid":4194305,"hostname":"h"}')
+        look = Look.take(stage.environ).scoped("opencode")
+        assert list(registry.load("opencode").places(look))
+        assert [(p.kind, p.source) for p in look.problems] == [("stale", str(lock / "meta.json"))]
+
+
+class TestCorpus:
+    """Rows that OpenCode 1.18.33 wrote."""
+
+    def test_how_each_ended(self, stage: OpenCodeStage) -> None:
+        stage.database.parent.mkdir(parents=True)
+        connection = sqlite3.connect(stage.database)
+        connection.executescript(SCHEMA.read_text() + (CORPUS / "sessions.sql").read_text())
+        connection.close()
+        found = stage.survey(Wanted())
+        assert found.problems == []
+        rows = {str(s.seen.session_id)[:14]: s for s in found.sessions}
+        assert {key: s.verdict.outcome for key, s in rows.items()} == {
+            "ses_e22491dfcf": "completed",
+            "ses_e22491232f": "completed",  # two steps
+            "ses_e22490632f": "failed",
+            "ses_e2248fbc2f": "killed",  # no such model: nothing was written but the prompt
+            "ses_e2248f3fef": "completed",
+            "ses_e2248ee96f": "completed",  # its sub-agent
+            "ses_e2248e785f": "killed",
+            "ses_e2248b131f": "interrupted",
+            "ses_e2248b0a0f": "killed",  # while it waited for a permission
+            "ses_e2248831df": "completed",  # a fork
+        }
+        child = rows["ses_e2248ee96f"].seen.facts
+        assert child.parent_id == rows["ses_e2248f3fef"].seen.session_id
+        fork = rows["ses_e2248831df"].seen.facts
+        assert (fork.parent_id, fork.title, fork.prompt) == (None, "Fake title (fork #1)", "hello")
+        assert rows["ses_e22491232f"].seen.facts.tokens == (15422, 14, 6, 0)
+        assert rows["ses_e2248fbc2f"].seen.facts.title is None
+
+
+class TestFilesOfOldVersions:
+    """Storage before 1.2."""
+
+    def old(
+        self, stage: OpenCodeStage, session_id: str, *, oldest: bool = False, **last: object
+    ) -> None:
+        data = stage.database.parent
+        base = data / "project" / "home-me" / "storage" / "session" if oldest else data / "storage"
+        info = base / "info" if oldest else base / "session" / "global"
+        message, part = base / "message" / session_id, base / "part"
+        part = part / session_id if oldest else part
+        told = {"id": session_id, "version": "1.1.13", "directory": "/old", "title": "Old",
+                "time": {"created": 1768161770846, "updated": 1768161772227}}  # fmt: skip
+        answer = {"id": "msg_2", "role": "assistant", "modelID": "m", "providerID": "p",
+                  "time": {"created": 1768161771000, "completed": 1768161772000}, **last}  # fmt: skip
+        for path, record in (
+            (info / f"{session_id}.json", told),
+            (
+                message / "msg_1.json",
+                {"id": "msg_1", "role": "user", "time": {"created": 1768161770858}},
+            ),
+            (message / "msg_2.json", answer),
+            (part / "msg_1" / "prt_1.json", {"type": "text", "text": "paint the shed"}),
+            (part / "msg_2" / "prt_2.json", {"type": "text", "text": "painted"}),
+        ):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(json.dumps(record))
+
+    @pytest.mark.parametrize("oldest", [False, True])
+    def test_it_is_history(self, stage: OpenCodeStage, oldest: bool) -> None:
+        self.old(stage, "ses_old", oldest=oldest, finish="stop")
+        row = stage.session("ses_old")
+        facts = row.seen.facts
+        assert says(row) == ("stopped", "completed")
+        assert (facts.cwd, facts.title, facts.prompt) == ("/old", "Old", "paint the shed")
+        assert (facts.model, facts.agent_version, facts.started_at) == ("p/m", "1.1.13", 1768161770.846)
+        said = registry.load("opencode").messages(row.seen, Look.take(stage.environ))
+        assert [m.text for m in said] == ["painted", "paint the shed"]
+
+    def test_how_it_ended(self, stage: OpenCodeStage) -> None:
+        self.old(stage, "ses_1", error={"name": "MessageAbortedError"})
+        self.old(stage, "ses_2", time={"created": 1768161771000})
+        self.old(stage, "ses_3")  # before `finish` was written
+        outcomes = [stage.session(f"ses_{n}").verdict.outcome for n in (1, 2, 3)]
+        assert outcomes == ["interrupted", "killed", "completed"]
+
+    def test_what_the_database_has_is_not_told_twice(self, stage: OpenCodeStage) -> None:
+        session_id = did(puppet := stage.start(), "work", "rest")
+        self.old(stage, session_id)
+        assert owner(stage.session(session_id)) == puppet.pid
+        assert stage.survey(Wanted(since=time.time() - 3600)).problems == []
+
+    def test_nothing_is_said_when_the_database_cannot_be_read(self, stage: OpenCodeStage) -> None:
+        self.old(stage, "ses_old")
+        stage.database.write_bytes(b"rubbish" * 99)
+        found = stage.survey(Wanted())
+        assert found.sessions == []
+        assert [p.kind for p in found.problems] == ["malformed"]
+
+    def test_a_garbled_one_is_unknown(self, stage: OpenCodeStage) -> None:
+        self.old(stage, "ses_old")
+        (stage.database.parent / "storage" / "session" / "global" / "ses_old.json").write_text("{")
+        assert stage.session("ses_old").verdict.status == "unknown"
+        assert stage.survey(Wanted()).problems
