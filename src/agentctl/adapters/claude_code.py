@@ -240,6 +240,8 @@ def _with_last_words(
     seen: Observation, left: Leftover | None, job: Evidence | None, look: Look
 ) -> Observation:
     """What a killed process's record said last, and what the supervisor of jobs says of it."""
+    if left is None and job is None:
+        return seen
     words = [] if job is None else [job]
     if left is not None:
         said = status(left.record, left.path, look)

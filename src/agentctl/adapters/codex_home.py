@@ -13,6 +13,7 @@ from agentctl.truth.look import Environ, Look, home
 from agentctl.truth.procfs import Process
 
 DAY = 86400.0
+ID = b'"id":"'
 
 
 def root_of(environ: Environ) -> str | None:
@@ -65,24 +66,29 @@ class Titles:
 
     def __init__(self, look: Look) -> None:
         self._look = look
-        self._data: dict[str, bytes] = {}
+        self._lines: dict[str, dict[bytes, bytes]] = {}
 
     def of(self, root: str, session_id: str) -> str | None:
-        data = self._data.get(root)
-        if data is None:
-            data = self._data[root] = self._load(f"{root}/session_index.jsonl")
-        at = data.rfind(session_id.encode()) if data else -1
-        if at < 0:
-            return None
-        record = jsonl.parse(data[data.rfind(b"\n", 0, at) + 1 : data.find(b"\n", at)]) or {}
+        lines = self._lines.get(root)
+        if lines is None:
+            lines = self._lines[root] = self._load(f"{root}/session_index.jsonl")
+        line = lines.get(session_id.encode())
+        record = jsonl.parse(line) or {} if line is not None else {}
         title = record.get("thread_name")
         return title if isinstance(title, str) and record.get("id") == session_id else None
 
-    def _load(self, path: str) -> bytes:
+    def _load(self, path: str) -> dict[bytes, bytes]:
+        """The last line of each thread, not parsed yet: of hundreds, few are asked for."""
         try:
-            return files.tail(path).data
+            data = files.tail(path).data
         except Gone:
-            return b""
+            return {}
         except SourceError as error:
             self._look.unreadable(error)
-            return b""
+            return {}
+        found = {}
+        for line in data.split(b"\n"):
+            start = line.find(ID) + len(ID)
+            if start >= len(ID):
+                found[line[start : start + 36]] = line
+        return found
