@@ -13,8 +13,8 @@ PROGRAM = """
 import sys
 sys.argv = ["agentctl", *sys.argv[1:]]
 if len(sys.argv) > 1:
-    from agentctl.__main__ import main
-    main()
+    from agentctl.__main__ import answer
+    answer()
 print("\\n".join(sys.modules), file=sys.stderr)
 """
 # Modules beyond those of the bare interpreter, with a few to spare. Raise one only together with

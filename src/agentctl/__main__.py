@@ -10,7 +10,18 @@ from io import TextIOWrapper
 from agentctl import __version__
 
 
-def main() -> int:
+def main() -> None:
+    """Answers, and is gone: all is written by then, and an interpreter that takes every object apart
+    before it ends takes 3 ms for it, after a long list 8."""
+    code = answer()
+    try:
+        sys.stderr.flush()
+    except OSError:  # nobody reads it
+        pass
+    os._exit(code)
+
+
+def answer() -> int:
     _prepare_streams()
     try:
         try:
@@ -67,4 +78,4 @@ def _drop_output() -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

@@ -26,34 +26,34 @@ _ENDLESS = float("inf")
 
 def session(given: Session) -> str:
     """What `json.dumps(shapes.session(given))` would be."""
-    seen, verdict, launch = given
+    (adapter, session_id, _, facts, owner, transcript), verdict, launch = given
     status, activity, waiting_for, outcome, exit_code, reason, used, overruled = verdict
-    facts = seen.facts
+    cwd, model, title, prompt, started_at, last_at, tokens, cost, entry, version, parent, _, _ = facts
     evidence = [_evidence(piece, "true") for piece in used]
     if overruled:
         evidence += [_evidence(piece, "false") for piece in overruled]
     return _SESSION % (
-        _text(seen.session_id),
-        quoted(seen.adapter),
+        _text(session_id),
+        quoted(adapter),
         quoted(status),
         quoted(activity),
-        _text(waiting_for),
-        _text(outcome),
+        "null" if waiting_for is None else quoted(waiting_for),
+        "null" if outcome is None else quoted(outcome),
         _number(exit_code),
         quoted(reason),
-        "null" if seen.owner is None else seen.owner.pid,
-        _time(facts.started_at),
-        _time(facts.last_activity_at),
-        _text(facts.cwd),
-        _text(facts.model),
-        _text(facts.title),
-        _text(facts.prompt),
-        "null" if facts.tokens is None else _TOKENS % tuple(map(_number, facts.tokens)),
-        _number(facts.cost_usd),
-        _text(seen.transcript),
-        _text(facts.entry_point),
-        _text(facts.agent_version),
-        _text(facts.parent_id),
+        "null" if owner is None else owner.pid,
+        _time(started_at),
+        _time(last_at),
+        _text(cwd),
+        _text(model),
+        _text(title),
+        _text(prompt),
+        "null" if tokens is None else _TOKENS % tuple(map(_number, tokens)),
+        _number(cost),
+        _text(transcript),
+        _text(entry),
+        _text(version),
+        "null" if parent is None else quoted(parent),
         _HOST,
         "null" if launch is None else dumps(shapes.launch(launch)),
         f"[{', '.join(evidence)}]",
