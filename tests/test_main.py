@@ -10,9 +10,12 @@ from pathlib import Path
 import pytest
 
 from agentctl import __version__
+from agentctl.store import launches
+from agentctl.truth.model import Launch, ProcessIdentity
 from tests.cli import hostile
 from tests.fakes.demo import DemoStage
 from tests.running import (
+    STRANGER,
     agentctl_as_stranger,
     agentctl_in,
     agentctl_of,
@@ -269,6 +272,27 @@ def test_a_read_only_home(stranger_home: Path) -> None:
         assert (ran.code, ran.err) == (0, "")
         assert "old-one" in ran.out or words == ("doctor",)
     assert not (stranger_home / ".agentctl").exists()
+
+
+@only_root
+def test_labels_in_a_read_only_home(stranger_home: Path) -> None:
+    _with_sessions(stranger_home)
+    state = stranger_home / ".agentctl"
+    note = Launch("1", ProcessIdentity("b", 1, 2), "old-one", name="a label")
+    launches.record(str(state / "state.db"), note)
+    for path, mode in ((state, 0o500), (state / "state.db", 0o400)):
+        os.chown(path, STRANGER, STRANGER)
+        path.chmod(mode)
+    environ = {"HOME": str(stranger_home), "PATH": "/usr/bin:/bin", "AGENTCTL_CONFINE": "NO=BODY"}
+    ran = agentctl_as_stranger(environ, "list", "-a")
+    assert (ran.code, ran.err) == (0, "")
+    assert "a label" in ran.out
+    assert f"{state} is read-only: nothing new is kept" in agentctl_as_stranger(environ, "doctor").out
+    log = state / "state.db-wal"  # somebody else's unfinished business: told, not overlooked
+    log.write_text("x")
+    ran = agentctl_as_stranger(environ, "list", "-a")
+    assert ran.code == 0
+    assert "its directory is read-only, and its log is not yet written back" in ran.err
 
 
 @only_root
