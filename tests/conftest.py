@@ -2,5 +2,5 @@
 
 from hypothesis import settings
 
-settings.register_profile("repeatable", derandomize=True, deadline=None, database=None)
+settings.register_profile("repeatable", max_examples=400, derandomize=True, deadline=None, database=None)
 settings.load_profile("repeatable")

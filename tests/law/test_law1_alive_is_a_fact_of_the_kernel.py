@@ -12,6 +12,7 @@ import pytest
 
 from agentctl.testing import Puppet, Stage
 from agentctl.truth import procfs
+from agentctl.truth.look import Look
 from tests.fakes.stages import stages
 from tests.law.asking import environ_of, working
 from tests.waiting import until
@@ -26,6 +27,8 @@ def test_a_zombie_is_not_alive(stage: Stage) -> None:
     process = procfs.current(puppet.identity)
     assert process is not None, "it was not to be reaped"
     assert process.state == "Z"
+    assert not process.alive
+    assert puppet.pid not in [p.pid for p in Look.take({}).candidates(frozenset({process.comm}))]
     assert stage.row_of(puppet) is None
     verdict = stage.session(session_id).verdict
     assert (verdict.status, verdict.outcome) == ("stopped", "killed")
