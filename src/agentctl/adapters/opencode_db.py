@@ -9,6 +9,7 @@ cost of a look is that of what happened since the oldest live process began, not
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
+from functools import cache
 from typing import Any, NamedTuple
 
 from agentctl.adapters.opencode_record import (
@@ -30,6 +31,8 @@ OPTIONAL = (
     "permission", "model", "cost", "tokens_input", "tokens_output", "tokens_cache_read",
     "tokens_cache_write",
 )  # fmt: skip
+COLUMNS = (*ESSENTIAL, *OPTIONAL)
+TOTALS = ("tokens_input", "tokens_output", "tokens_cache_read", "tokens_cache_write")
 LAST = "(select id from message where session_id = s.id order by time_created desc, id desc limit 1)"
 FIRST = "(select id from message where session_id = s.id order by time_created, id limit 1)"
 RECENT = 512  # messages to look at before a scan of all sessions is cheaper
@@ -120,7 +123,7 @@ def _rows(db: Database, where: str, given: Sequence[object]) -> list[Row]:
 
 def _row(values: Sequence[Any]) -> Row:
     *session, message_id, written, data = values
-    columns = dict(zip((*ESSENTIAL, *OPTIONAL), session, strict=True))
+    columns = dict(zip(COLUMNS, session, strict=True))
     permission = str(columns["permission"] or "")
     return Row(
         str(columns["id"]),
@@ -165,6 +168,7 @@ def prompts(db: Database, rows: Sequence[Row]) -> dict[str, str]:
 
 
 def facts_of(row: Row, prompt: str | None) -> Facts:
+    tokens = _tokens(row.columns)
     return Facts(
         cwd=row.directory,
         model=_model(row),
@@ -172,8 +176,8 @@ def facts_of(row: Row, prompt: str | None) -> Facts:
         prompt=prompt,
         started_at=row.created,
         last_activity_at=row.updated,
-        tokens=_tokens(row.columns),
-        cost_usd=row.columns["cost"] if _tokens(row.columns) is not None else None,
+        tokens=tokens,
+        cost_usd=row.columns["cost"] if tokens is not None else None,
         entry_point="headless" if row.headless else "interactive",
         agent_version=row.version,
         parent_id=row.parent_id,
@@ -182,15 +186,18 @@ def facts_of(row: Row, prompt: str | None) -> Facts:
 
 
 def _model(row: Row) -> str | None:
-    told = _parsed(row.columns["model"]) or {}
-    if told.get("providerID") and told.get("id"):
-        return f"{told['providerID']}/{told['id']}"
-    return model_of(row.message or {})
+    return _model_in(row.columns["model"]) or model_of(row.message or {})
+
+
+@cache  # thousands of sessions, a handful of models
+def _model_in(column: object) -> str | None:
+    told = _parsed(column) or {}
+    return f"{told['providerID']}/{told['id']}" if told.get("providerID") and told.get("id") else None
 
 
 def _tokens(columns: dict[str, Any]) -> Tokens | None:
     """Totals. All zero also stands in the rows of a version that did not count yet: not told."""
-    counts = [columns[f"tokens_{what}"] for what in ("input", "output", "cache_read", "cache_write")]
+    counts = [columns[name] for name in TOTALS]
     return Tokens(*counts) if any(counts) else None
 
 
@@ -244,5 +251,5 @@ def _chunks(values: Sequence[str]) -> Iterator[Sequence[str]]:
 
 def _parsed(data: object) -> Record | None:
     if isinstance(data, str):
-        return jsonl.parse(data.encode("utf-8", "replace"))
+        return jsonl.parse_text(data)
     return jsonl.parse(data) if isinstance(data, bytes) else None

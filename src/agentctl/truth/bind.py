@@ -127,11 +127,12 @@ def nobody(
         pids = ", ".join(f"pid {p.pid}" for p in suspects)
         note = f"{pids}: alive, bound to no session, and may run this one"
         return Evidence("ambiguous", suspects[0].identity.address, "derived", note=note)
-    return _gone(seen)
+    return gone(seen)
 
 
 @cache  # the same for each of the thousands of sessions that have ended
-def _gone(seen: int) -> Evidence:
+def gone(seen: int) -> Evidence:
+    """Evidence on a session that none of these live processes of its agent can run."""
     others = f"{seen} live process{'es' if seen != 1 else ''} of this agent, none can own it"
     note = others if seen else "no live process of this agent"
     return Evidence("gone", "/proc", "kernel", note=note)

@@ -27,9 +27,7 @@ def parse(text: object) -> float | None:
 
 def from_ms(value: object) -> float | None:
     """Milliseconds since the epoch, as JavaScript writes them."""
-    if isinstance(value, int | float) and not isinstance(value, bool):
-        return value / 1000.0
-    return None
+    return value / 1000.0 if type(value) is int or type(value) is float else None  # no bool
 
 
 def rfc3339(seconds: float | None) -> str | None:

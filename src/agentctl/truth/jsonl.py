@@ -57,8 +57,12 @@ def lines_forwards(piece: Piece) -> Iterator[Line]:
 
 def parse(raw: bytes) -> Record | None:
     """One JSON object, bad UTF-8 replaced; None for anything else."""
+    return parse_text(raw.decode("utf-8", "replace"))
+
+
+def parse_text(text: str) -> Record | None:
     try:
-        value = json.loads(raw.decode("utf-8", "replace"))
+        value = json.loads(text)
     except (ValueError, RecursionError):
         return None
     return value if isinstance(value, dict) else None

@@ -12,7 +12,7 @@ from typing import Protocol
 
 from agentctl.errors import Forbidden, Gone, SourceError
 from agentctl.truth import clock, files, procfs
-from agentctl.truth.bind import nobody
+from agentctl.truth.bind import gone, nobody
 from agentctl.truth.model import Evidence, Facts, Problem
 from agentctl.truth.procfs import Process
 
@@ -95,6 +95,8 @@ class Look:
 
     def unowned(self, written_at: float | None, cwd: str | None = None) -> Evidence:
         """Evidence on a session of this adapter that no live process is bound to."""
+        if not self.loose:  # the usual case: nobody to suspect
+            return gone(len(self.owned))
         return nobody(
             self.loose,
             len(self.owned),

@@ -64,12 +64,13 @@ def facts_or_none(look: Look, path: str | None, read: Reader) -> Facts:
     return facts
 
 
-def said(facts: Facts, path: str | None) -> Iterator[Evidence]:
+def said(facts: Facts, path: str | None) -> tuple[Evidence, ...]:
     """The journal's word on the last turn, as evidence."""
-    turn = facts.turn
-    if turn is not None and path is not None:
-        address = path if turn.offset is None else f"{path}@{turn.offset}"
-        yield Evidence(turn.claim, address, "journal", turn.at, turn.detail, turn.note)
+    if facts.turn is None or path is None:
+        return ()
+    claim, detail, at, offset, note = facts.turn
+    address = path if offset is None else f"{path}@{offset}"
+    return (Evidence(claim, address, "journal", at, detail, note),)
 
 
 def transcript(seen: Observation, look: Look) -> Iterator[tuple[int, jsonl.Record]]:
