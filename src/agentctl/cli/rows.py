@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from itertools import pairwise
+from os.path import commonprefix
 
 from agentctl.cli.table import WHOLE, Cell, Column
 from agentctl.cli.text import age, one_line, tilde
@@ -61,11 +63,14 @@ def name(session: Session) -> str:
 
 def short_ids(ids: Sequence[str]) -> list[str]:
     """The shortest prefixes worth typing, unique among these."""
-    taken: dict[str, int] = {}
-    for full in ids:
-        for length in range(1, len(full) + 1):
-            taken[full[:length]] = taken.get(full[:length], 0) + 1
-    return [_short(full, taken) for full in ids]
+    shared: dict[str, int] = {}  # how many characters each has in common with a neighbour in order
+    ordered = sorted(ids)
+    for one, two in pairwise(ordered):
+        if one[:SHORT_RANDOM] == two[:SHORT_RANDOM]:
+            common = len(commonprefix((one, two)))
+            shared[one] = max(common, shared.get(one, 0))
+            shared[two] = common
+    return [_short(full, shared.get(full, 0)) for full in ids]
 
 
 def about(session: Session) -> str:
@@ -99,11 +104,9 @@ def _row(session: Session, short: str, now: float, home: str | None) -> list[Cel
     ]
 
 
-def _short(full: str, taken: dict[str, int]) -> str:
+def _short(full: str, shared: int) -> str:
     if full.startswith("pid:"):
         return full
     uuid = len(full) == 36 and full[8:9] == "-"
     least = (SHORT_TIMED if full[14:15] == "7" else SHORT_RANDOM) if uuid else SHORT_OTHER
-    while least < len(full) and taken[full[:least]] > 1:
-        least += 1
-    return full[:least]
+    return full[: max(least, shared + 1)]
