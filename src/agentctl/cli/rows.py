@@ -67,7 +67,7 @@ def short_ids(ids: Sequence[str]) -> list[str]:
     ordered = sorted(ids)
     for one, two in pairwise(ordered):
         if one[:SHORT_RANDOM] == two[:SHORT_RANDOM]:
-            common = len(commonprefix((one, two)))
+            common = len(commonprefix((one, two)))  # noqa: RUF071 - characters are meant
             shared[one] = max(common, shared.get(one, 0))
             shared[two] = common
     return [_short(full, shared.get(full, 0)) for full in ids]
