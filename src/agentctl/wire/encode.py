@@ -1,6 +1,5 @@
-"""A session of `shapes` as JSON text, without the dict in between: the same bytes in less than half the
-time, which is most of what a list of thousands costs. `tests/wire/test_encode.py` holds the two
-together.
+"""A session of `shapes` as JSON text, without the dict in between: the same bytes in half the time,
+which is most of what a list of thousands costs. `tests/wire/test_encode.py` holds the two together.
 """
 
 from __future__ import annotations
@@ -12,14 +11,7 @@ from agentctl.truth.clock import rfc3339
 from agentctl.truth.model import Evidence, Session, Tokens
 from agentctl.wire import shapes
 
-
-def _template(names: tuple[str, ...]) -> str:
-    return "{" + ", ".join(f'"{name}": %s' for name in names) + "}"
-
-
-_SESSION = _template(tuple(name for name, _, _ in shapes.SESSION_FIELDS))
-_EVIDENCE = _template(tuple(name for name, _, _ in shapes.EVIDENCE_FIELDS))
-_TOKENS = _template(Tokens._fields)
+_NULL = "null"
 _HOST = quoted(shapes.HOST)
 _ENDLESS = float("inf")
 
@@ -32,55 +24,57 @@ def session(given: Session) -> str:
     evidence = [_evidence(piece, "true") for piece in used]
     if overruled:
         evidence += [_evidence(piece, "false") for piece in overruled]
-    return _SESSION % (
-        _text(session_id),
-        quoted(adapter),
-        quoted(status),
-        quoted(activity),
-        "null" if waiting_for is None else quoted(waiting_for),
-        "null" if outcome is None else quoted(outcome),
-        _number(exit_code),
-        quoted(reason),
-        "null" if owner is None else owner.pid,
-        _time(started_at),
-        _time(last_at),
-        _text(cwd),
-        _text(model),
-        _text(title),
-        _text(prompt),
-        "null" if tokens is None else _TOKENS % tuple(map(_number, tokens)),
-        _number(cost),
-        _text(transcript),
-        _text(entry),
-        _text(version),
-        "null" if parent is None else quoted(parent),
-        _HOST,
-        "null" if launch is None else dumps(shapes.launch(launch)),
-        f"[{', '.join(evidence)}]",
+    return (
+        f'{{"id": {_NULL if session_id is None else quoted(session_id)}, '
+        f'"adapter": {quoted(adapter)}, '
+        f'"status": {quoted(status)}, '
+        f'"activity": {quoted(activity)}, '
+        f'"waiting_for": {_NULL if waiting_for is None else quoted(waiting_for)}, '
+        f'"outcome": {_NULL if outcome is None else quoted(outcome)}, '
+        f'"exit_code": {_NULL if exit_code is None else _number(exit_code)}, '
+        f'"reason": {quoted(reason)}, '
+        f'"pid": {_NULL if owner is None else owner.pid}, '
+        f'"started_at": {_time(started_at)}, '
+        f'"last_activity_at": {_time(last_at)}, '
+        f'"cwd": {_NULL if cwd is None else quoted(cwd)}, '
+        f'"model": {_NULL if model is None else quoted(model)}, '
+        f'"title": {_NULL if title is None else quoted(title)}, '
+        f'"prompt": {_NULL if prompt is None else quoted(prompt)}, '
+        f'"tokens": {_NULL if tokens is None else _tokens(tokens)}, '
+        f'"cost_usd": {_NULL if cost is None else _number(cost)}, '
+        f'"transcript": {_NULL if transcript is None else quoted(transcript)}, '
+        f'"entry_point": {_NULL if entry is None else quoted(entry)}, '
+        f'"agent_version": {_NULL if version is None else quoted(version)}, '
+        f'"parent_id": {_NULL if parent is None else quoted(parent)}, '
+        f'"host": {_HOST}, '
+        f'"launch": {_NULL if launch is None else dumps(shapes.launch(launch))}, '
+        f'"evidence": [{", ".join(evidence)}]}}'
     )
 
 
 def _evidence(given: Evidence, decided: str) -> str:
     claim, address, authority, at, detail, note, trusted, _ = given
-    return _EVIDENCE % (
-        quoted(claim),
-        quoted(detail) if detail else "null",
-        quoted(authority),
-        "null" if at is None else _time(at),
-        quoted(address),
-        quoted(note) if note else "null",
-        "true" if trusted else "false",
-        decided,
+    return (
+        f'{{"claim": {quoted(claim)}, '
+        f'"detail": {quoted(detail) if detail else _NULL}, '
+        f'"authority": {quoted(authority)}, '
+        f'"at": {_NULL if at is None else _time(at)}, '
+        f'"address": {quoted(address)}, '
+        f'"note": {quoted(note) if note else _NULL}, '
+        f'"trusted": {"true" if trusted else "false"}, '
+        f'"decided": {decided}}}'
     )
 
 
-def _text(value: str | None) -> str:
-    return "null" if value is None else quoted(value)
+def _tokens(given: Tokens) -> str:
+    read, written, cache_read, cache_write = given
+    return (
+        f'{{"input": {_number(read)}, "output": {_number(written)}, '
+        f'"cache_read": {_number(cache_read)}, "cache_write": {_number(cache_write)}}}'
+    )
 
 
 def _number(value: float | None) -> str:
-    if value is None:
-        return "null"
     if type(value) is int or (type(value) is float and -_ENDLESS < value < _ENDLESS):
         return repr(value)
     return dumps(value)
@@ -88,4 +82,4 @@ def _number(value: float | None) -> str:
 
 def _time(seconds: float | None) -> str:
     moment = rfc3339(seconds)
-    return "null" if moment is None else f'"{moment}"'
+    return _NULL if moment is None else f'"{moment}"'
