@@ -102,7 +102,7 @@ def _plan(index: int, rng: random.Random, home: Path, now: float) -> Plan:
         "pi": lambda: natives.timed_uuid(rng, started),
     }[agent]()
     directory = rng.randrange(DIRECTORIES)
-    cwd = f"{home.parent}/work/project-{directory:02d}"
+    cwd = str(home.with_name("work") / f"project-{directory:02d}")
     prompt = f"{rng.choice(TASKS)} module {index}"
     return Plan(agent, identity, cwd, prompt, started, ended, turns, rng.choice(ENDINGS))
 
