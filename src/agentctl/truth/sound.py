@@ -67,7 +67,7 @@ def _piece(given: object) -> Evidence:
         raise TypeError(f"yielded {type(given).__name__} as evidence")
     if given.authority not in RANK:
         raise TypeError(f"yielded evidence of authority {given.authority!r}")
-    _, _, _, at, detail, note, _, value = given
+    at, detail, note, value = given.at, given.detail, given.note, given.value
     if type(note) is type(detail) is str and value is None and (at is None or _number(at)):
         return given  # the usual case
     if _number(at) and _whole(value) and _text(note) and _text(detail):

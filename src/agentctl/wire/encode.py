@@ -18,9 +18,10 @@ _ENDLESS = float("inf")
 
 def session(given: Session) -> str:
     """What `json.dumps(shapes.session(given))` would be."""
-    (adapter, session_id, _, facts, owner, transcript), verdict, launch = given
-    status, activity, waiting_for, outcome, exit_code, reason, used, overruled = verdict
-    cwd, model, title, prompt, started_at, last_at, tokens, cost, entry, version, parent, _, _ = facts
+    seen, verdict, launch = given.seen, given.verdict, given.launch
+    adapter, session_id, _, facts, owner, transcript, *_ = seen
+    status, activity, waiting_for, outcome, exit_code, reason, used, overruled, *_ = verdict
+    cwd, model, title, prompt, started_at, last_at, tokens, cost, entry, version, parent, *_ = facts
     evidence = [_evidence(piece, "true") for piece in used]
     if overruled:
         evidence += [_evidence(piece, "false") for piece in overruled]
@@ -53,7 +54,7 @@ def session(given: Session) -> str:
 
 
 def _evidence(given: Evidence, decided: str) -> str:
-    claim, address, authority, at, detail, note, trusted, _ = given
+    claim, address, authority, at, detail, note, trusted, *_ = given
     return (
         f'{{"claim": {quoted(claim)}, '
         f'"detail": {quoted(detail) if detail else _NULL}, '
