@@ -57,9 +57,12 @@ def test_help(stage: DemoStage, words: tuple[str, ...]) -> None:
 
 def test_without_a_verb_it_lists(stage: DemoStage) -> None:
     stage.start().do("ask")
-    assert agentctl_of(stage, "--json") == agentctl_of(stage, "list", "--json")
+    assert agentctl_of(stage, "--json").lasting() == agentctl_of(stage, "list", "--json").lasting()
     assert agentctl_of(stage).lines[0] == agentctl_of(stage, "list").lines[0]
-    assert agentctl_of(stage, "-a", "--json") == agentctl_of(stage, "list", "-a", "--json")
+    assert (
+        agentctl_of(stage, "-a", "--json").lasting()
+        == agentctl_of(stage, "list", "-a", "--json").lasting()
+    )
 
 
 @pytest.mark.parametrize(

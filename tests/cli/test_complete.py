@@ -12,7 +12,7 @@ from agentctl.truth.model import STATUSES
 
 # Asks bash for what it would offer after these words; `agentctl` itself answers with two ids.
 _ASK_BASH = """
-agentctl() { echo 4f2a0000 51bb0000; }
+agentctl() { touch asked; echo 4f2a0000 51bb0000; }
 source "$1"; shift
 COMP_WORDS=(agentctl "$@")
 COMP_CWORD=$(( ${#COMP_WORDS[@]} - 1 ))
@@ -93,7 +93,9 @@ def test_bash_offers_values(tmp_path: Path) -> None:
 def test_bash_offers_live_ids(tmp_path: Path, verb: str) -> None:
     assert _offered(tmp_path, verb, "4") == ["4f2a0000"]
     assert {"4f2a0000", "51bb0000"} <= set(_offered(tmp_path, verb, ""))
+    (tmp_path / "asked").unlink()
     assert "4f2a0000" not in _offered(tmp_path, verb, "-")
+    assert not (tmp_path / "asked").exists()  # nobody is asked for ids when an option is wanted
 
 
 def test_verbs_that_take_no_id_offer_none(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 import sqlite3
 from pathlib import Path
+from typing import cast
 
 import pytest
 
@@ -75,3 +76,33 @@ def test_rubbish_is_told_and_kept(path: str) -> None:
 def test_no_home_no_database(tmp_path: Path) -> None:
     with pytest.raises(Gone):
         db.open_writable(str(tmp_path / "nonexistent" / ".agentctl" / "state.db"))
+
+
+class _Busy:
+    """Somebody else is switching the same new database: SQLite fails at once, for a while."""
+
+    def __init__(self, times: int, code: int) -> None:
+        self.left, self._code = times, code
+
+    def execute(self, _: str) -> None:
+        if self.left:
+            self.left -= 1
+            error = sqlite3.OperationalError("database is locked")
+            error.sqlite_errorcode = self._code
+            raise error
+
+
+def test_it_waits_its_turn_to_become_write_ahead() -> None:
+    busy = _Busy(3, sqlite3.SQLITE_BUSY)
+    db._write_ahead(cast("sqlite3.Connection", busy))
+    assert busy.left == 0
+
+
+def test_it_does_not_wait_for_what_will_not_pass(monkeypatch: pytest.MonkeyPatch) -> None:
+    broken = _Busy(3, sqlite3.SQLITE_READONLY)
+    with pytest.raises(sqlite3.OperationalError):
+        db._write_ahead(cast("sqlite3.Connection", broken))
+    assert broken.left == 2
+    monkeypatch.setattr(db, "PATIENCE", 0.0)
+    with pytest.raises(sqlite3.OperationalError):
+        db._write_ahead(cast("sqlite3.Connection", _Busy(10**6, sqlite3.SQLITE_BUSY)))

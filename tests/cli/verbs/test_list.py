@@ -1,16 +1,21 @@
 """`agentctl list`, as a person or a script runs it."""
 
+import itertools
 import json
 import os
 import re
+import time
 from pathlib import Path
 
 import pytest
 
 from agentctl import paths
 from agentctl.cli.text import width
+from agentctl.cli.verbs import list as verb
 from agentctl.store import launches
-from agentctl.truth.model import Launch
+from agentctl.truth.judge import judge
+from agentctl.truth.model import Evidence, Launch, Observation, Problem, Session
+from agentctl.truth.survey import Survey
 from agentctl.wire.shapes import SESSION_FIELDS
 from tests.cli import hostile
 from tests.fakes.demo import DemoStage
@@ -192,12 +197,48 @@ def test_one_session_a_line(stage: DemoStage) -> None:
 # watching
 
 
-def test_watch_writes_a_new_picture_only_when_it_changed(stage: DemoStage) -> None:
+def test_an_age_alone_is_no_new_picture(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """Looked at every minute for half an hour, with one change in the middle."""
+    minutes = itertools.count(step=60)
+    running, idle = (_session(Evidence(claim, "/f", "journal", 0.0)) for claim in ("working", "idle"))
+    looks = iter([Survey([running], [])] * 15 + [Survey([idle], [])] * 15)
+    monkeypatch.setattr(verb, "REFRESH", 0.0)
+    monkeypatch.setattr(verb, "_ask", lambda _: next(looks))
+    monkeypatch.setattr(time, "time", lambda: float(next(minutes)))
+    with pytest.raises(StopIteration):
+        verb.run(verb.parser().parse_args(["--watch"]))
+    pictures = capfd.readouterr().out.split("ID ")[1:]
+    assert [re.findall("running|idle", picture) for picture in pictures] == [["running"], ["idle"]]
+
+
+def test_a_start_told_a_millisecond_later_is_no_new_picture(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    working, idle = (Evidence(claim, "/f", "journal", 0.0) for claim in ("working", "idle"))
+    looks = iter(
+        Survey([_session(turn, began)], []) for turn in (working, idle) for began in (1.0, 1.001, 1.002)
+    )
+    monkeypatch.setattr(verb, "REFRESH", 0.0)
+    monkeypatch.setattr(verb, "_ask", lambda _: next(looks))
+    with pytest.raises(StopIteration):
+        verb.run(verb.parser().parse_args(["--watch", "--json"]))
+    pictures = [json.loads(line) for line in capfd.readouterr().out.splitlines()]
+    assert [picture["sessions"][0]["status"] for picture in pictures] == ["running", "idle"]
+    assert pictures[0]["sessions"][0]["evidence"][0]["at"] == "1970-01-01T00:00:01.000Z"
+
+
+def _session(turn: Evidence, began: float = 0.0) -> Session:
+    evidence = (Evidence("alive", "proc:1@1", "kernel", began), turn)
+    return Session(Observation("demo", "s", evidence), judge(evidence))
+
+
+def test_watch_writes_what_changed(stage: DemoStage) -> None:
     puppet = stage.start()
     puppet.do("work")
     with started(stage, "list", "--watch") as child:
         first = read_until(child, b"a prompt\n")
-        # seconds pass, and with them ages: the agent's next step is the next thing written
         for step, word in (("ask", b"waiting"), ("work", b"running"), ("rest", b"idle")):
             puppet.do(step)
             picture = read_until(child, b"a prompt\n")
@@ -229,10 +270,6 @@ def test_watch_ends_with_its_reader(stage: DemoStage) -> None:
 
 
 def test_a_watched_screen_keeps_its_height(stage: DemoStage, monkeypatch: pytest.MonkeyPatch) -> None:
-    from agentctl.cli.verbs import list as verb
-    from agentctl.truth.model import Problem
-    from agentctl.truth.survey import Survey
-
     size = os.terminal_size((20, 6))
     monkeypatch.setattr(os, "get_terminal_size", lambda _: size)
     monkeypatch.setenv("COLUMNS", "20")

@@ -73,6 +73,6 @@ def test_json_is_what_list_says(stage: DemoStage) -> None:
     puppet = stage.start()
     puppet.do("ask")
     assert (
-        agentctl_of(stage, "status", puppet.session_id or "", "--json").json()
-        == agentctl_of(stage, "list", "--json").json()
+        agentctl_of(stage, "status", puppet.session_id or "", "--json").lasting()
+        == agentctl_of(stage, "list", "--json").lasting()
     )

@@ -8,7 +8,7 @@ import json
 import os
 import sys
 import time
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from agentctl.cli import arguments as words
 from agentctl.cli import ask, rows, table, text
@@ -131,7 +131,8 @@ def _watch(arguments: argparse.Namespace) -> NoReturn:
     while True:
         found = _ask(arguments)
         if arguments.json:
-            picture = current = json.dumps(shapes.envelope(found.sessions, found.problems))
+            shape = shapes.envelope(found.sessions, found.problems)
+            picture, current = json.dumps(shape), json.dumps(_lasting(shape))
         else:
             picture = "\n".join(_lines(found, arguments, time.time()))
             current = "\n".join([*_lines(found, arguments, 0.0), *map(ask.told, found.problems)])
@@ -145,6 +146,22 @@ def _watch(arguments: argparse.Namespace) -> NoReturn:
         last = current
         if stdout.poll(REFRESH * 1000):
             raise BrokenPipeError
+
+
+def _lasting(shape: dict[str, Any]) -> dict[str, Any]:
+    """Without the moments at which processes began: the kernel tells them as time since boot, which
+    comes out a millisecond more or less at each look."""
+    sessions = [
+        {
+            **session,
+            "started_at": None,
+            "evidence": [
+                {**e, "at": None} if e["authority"] == "kernel" else e for e in session["evidence"]
+            ],
+        }
+        for session in shape["sessions"]
+    ]
+    return {**shape, "sessions": sessions}
 
 
 def _screen(lines: list[str], found: Survey) -> str:
