@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from agentctl.adapters import registry
+from agentctl.adapters.demo import Demo
 from agentctl.errors import UsageError
 from agentctl.truth.look import Look
 from agentctl.truth.survey import survey
@@ -44,7 +45,7 @@ def test_one_that_is_installed_is_found(tmp_path: Path) -> None:
         "[agentctl.adapters]\nother = agentctl.adapters.demo:Demo [extra]\n\n[more]\nx = y:z\n",
     )
     (found,) = registry.registered(["other"], path)
-    assert found.comms == registry.COMMS["demo"]
+    assert isinstance(found.load(), Demo)
     assert [known.name for known in registry.registered(path=path)] == ["other", *NAMES]
 
 
