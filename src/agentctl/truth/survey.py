@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 DEADLINE = 2.0  # seconds an adapter may take
 PATIENCE = 0.1  # seconds before the others stop waiting for it
+PATIENCE_FOR_ALL = 0.5  # the same when all ended sessions are wanted: to read thousands is not to hang
 
 
 class Wanted(NamedTuple):
@@ -174,11 +175,12 @@ def _work_through(runs: Sequence[_Run], wanted: Wanted | None) -> None:
                 return
             run.work(wanted)
 
+    patience = PATIENCE if wanted is None or wanted.id_prefix else PATIENCE_FOR_ALL
     quick = False
     for run in runs:
         if not quick:
             _thread.start_new_thread(worker, ())
-        quick = run.done.acquire(timeout=PATIENCE)
+        quick = run.done.acquire(timeout=patience)
         if quick:
             run.done.release()
 
