@@ -12,7 +12,7 @@ from agentctl.cli.catalogue import VERBS
 ROOT = Path(__file__).parent.parent
 PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
 LINK = re.compile(r"\]\((?!https?:|#)([^)#\s]+)")
-COMMAND = re.compile(r"^\$? ?agentctl ([a-z]+)", re.MULTILINE)
+COMMAND = re.compile(r"(?:^\$ |`)agentctl ([a-z]+)", re.MULTILINE)
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))

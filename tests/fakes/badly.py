@@ -18,6 +18,7 @@ class Adapter:
     def __init__(self, name: str, comm: str) -> None:
         self.name = name
         self.comm = comm
+        self.comms = frozenset({comm})
 
     def owns(self, process: Process) -> bool:
         return process.comm == self.comm
@@ -125,4 +126,4 @@ LATE = frozenset({"hangs", "loops for ever"})
 
 
 def registered(adapter: Adapter) -> Registered:
-    return Registered(adapter.name, frozenset({adapter.comm}), lambda: adapter)
+    return Registered(adapter.name, adapter.comms, lambda: adapter)

@@ -321,3 +321,17 @@ def test_no_process_vanishing_ends_the_look(tmp_path: Path) -> None:
     assert look.candidates(frozenset({"agent"})) == []
     with pytest.raises(Gone):
         _ = made.argv
+
+
+def test_what_was_written_after_we_looked_is_proven_by_nothing() -> None:
+    look = Look({}, {}, now=1000.0)
+    assert look.unowned(999.0).claim == "gone"
+    assert look.unowned(1000.5).claim == "hidden"
+
+
+def test_the_moment_of_a_look_is_before_its_processes() -> None:
+    before = time.time()
+    look = Look.take({})
+    assert before <= look.now
+    newest = max(look.started_at(process) for process in look.table.values())
+    assert newest <= time.time() + 0.1

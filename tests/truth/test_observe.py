@@ -65,7 +65,7 @@ def test_an_ambiguous_one_has_no_owner(look: Look) -> None:
     assert str(me.pid) in judge(seen.evidence).reason
 
 
-def test_an_ended_one(look: Look, path: str) -> None:
+def test_an_ended_one(path: str, look: Look) -> None:
     more = Evidence("exited", "/exit", "record", value=0)
     (seen,) = ended(look, "s", path, read, Wanted(), more)
     assert {e.claim for e in seen.evidence} == {"gone", "exited", "idle"}

@@ -158,8 +158,64 @@ def test_an_adapter_that_cannot_be_loaded_is_told(environ: dict[str, str]) -> No
     def load() -> Adapter:
         raise ImportError("no module named rot")
 
-    found = ask(environ, [Registered("rotten", frozenset(), load)])
+    found = ask(environ, [Registered("rotten", None, load)])
     assert [(p.adapter, p.kind) for p in found.problems] == [("rotten", "broken")]
+
+
+def test_one_that_exits_or_hangs_while_it_is_loaded_hides_nobody(
+    environ: dict[str, str], one: Stranger
+) -> None:
+    hung = Bad("hung", "bad-agent", "hangs")
+
+    def exits() -> Adapter:
+        raise SystemExit(3)
+
+    def hangs() -> Adapter:
+        hung.hang()
+        return hung
+
+    try:
+        known = [Registered("exits", None, exits), Registered("hangs", None, hangs)]
+        found = ask(environ, [*known, Adapter("good", "bad-agent")], deadline=0.3)
+        assert [(p.adapter, p.kind) for p in found.problems] == [("exits", "broken"), ("hangs", "late")]
+        assert [s.seen.adapter for s in found.sessions] == ["good"]
+    finally:
+        hung.release()
+
+
+def test_an_adapter_alone_knows_its_process_names(environ: dict[str, str], one: Stranger) -> None:
+    found = ask(environ, [Registered("own", None, lambda: Adapter("own", "bad-agent"))])
+    assert [s.seen.owner.pid for s in found.sessions if s.seen.owner] == [one.pid]
+
+
+def test_whose_it_is_could_not_be_told_leaves_it_a_suspect(
+    environ: dict[str, str], one: Stranger
+) -> None:
+    class Choking(Adapter):
+        def owns(self, process: Process) -> bool:
+            raise ValueError("cannot tell")
+
+        def history(self, look: Look, wanted: Wanted) -> Iterable[Observation]:
+            yield Observation(look.adapter, "old", (look.unowned(look.now),))
+
+    found = ask(environ, [Choking("choking", "bad-agent")], Wanted())
+    assert [s.verdict.status for s in found.sessions] == ["unknown"]
+
+
+def test_candidates_for_a_session_are_no_suspects_for_others(
+    environ: dict[str, str], one: Stranger
+) -> None:
+    class Torn(Adapter):
+        def live(self, look: Look) -> Iterable[Observation]:
+            either = Evidence("ambiguous", "/", "derived", note="pid 1, pid 2")
+            yield Observation(look.adapter, "mine", (either,), candidates=look.owned)
+
+        def history(self, look: Look, wanted: Wanted) -> Iterable[Observation]:
+            yield Observation(look.adapter, "old", (look.unowned(look.now),))
+
+    found = ask(environ, [Torn("torn", "bad-agent")], Wanted())
+    rows = {s.seen.session_id: s.verdict.status for s in found.sessions}
+    assert rows == {"mine": "unknown", "old": "stopped", None: "running"}
 
 
 def test_one_id_is_one_row(environ: dict[str, str], one: Stranger) -> None:

@@ -82,7 +82,7 @@ class ClaudeCode:
             for session_id, path in _transcripts(root, wanted.id_prefix, look):
                 found = left.get(session_id)
                 fate = found.fate(look) if found is not None else ()
-                for seen in ended(look, session_id, path, read_ended, wanted, *fate):
+                for seen in ended(look, session_id, path, read_ended, wanted, *fate, may=_may_run):
                     job = job_word(root, session_id, look) if session_id[:8] in jobs else None
                     yield _with_last_words(seen, found, job, look)
 
@@ -226,6 +226,13 @@ def _without_session(found: Paper, look: Look) -> Iterator[Observation]:
 
 
 # ended sessions
+
+
+def _may_run(process: Process, facts: Facts) -> bool:
+    """A transcript's lines carry the directory of the process that writes them, or one below it."""
+    if facts.cwd is None or process.cwd is None:
+        return True
+    return f"{facts.cwd}/".startswith(process.cwd.rstrip("/") + "/")
 
 
 def _transcripts(root: str, prefix: str, look: Look) -> Iterator[tuple[str, str]]:

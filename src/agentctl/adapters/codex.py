@@ -23,7 +23,7 @@ from agentctl.adapters.registry import COMMS
 from agentctl.errors import Gone, SourceError
 from agentctl.truth.bind import Bound, Tie, bind
 from agentctl.truth.look import Look
-from agentctl.truth.model import EntryPoint, Evidence, Message, Observation
+from agentctl.truth.model import EntryPoint, Evidence, Facts, Message, Observation
 from agentctl.truth.observe import ended, living, transcript
 from agentctl.truth.procfs import Process
 
@@ -57,18 +57,16 @@ class Codex:
             yield _living(bound, grip, titles, look)
 
     def history(self, look: Look, wanted: Wanted) -> Iterable[Observation]:
-        suspects = _Suspects(look)
         titles, seen = Titles(look), set[str]()
         for root in look.roots(root_of):
             for session_id, path in rollouts(root, wanted.id_prefix, look):
                 if session_id in seen:  # archived and not, or packed and not
                     continue
                 seen.add(session_id)
-                suspects.choose(path)
                 if path.endswith(".zst"):
                     yield from _packed(session_id, path, wanted, look)
                     continue
-                for ending in ended(look, session_id, path, rollout.read, wanted):
+                for ending in ended(look, session_id, path, rollout.read, wanted, may=_may_run):
                     yield _named(ending, titles.of(root, session_id))
 
     def messages(self, seen: Observation, look: Look) -> Iterator[Message]:
@@ -135,29 +133,13 @@ def _held(process: Process) -> Grip:
     return Grip(process, invocation(process.argv), locks, rollouts, databases)
 
 
-class _Suspects:
-    """Who may run a thread that nobody is bound to. Its runner has its lock or its rollout open, so
-    one whose descriptors we have seen to hold neither is no suspect; one we could not look into
-    remains one. A thread written since may have been taken since, by anyone: all remain suspects."""
-
-    def __init__(self, look: Look) -> None:
-        self._look = look
-        self._all = look.loose
-        self._unseen = tuple(p for p in look.loose if not _empty_handed(p))
-
-    def choose(self, path: str) -> None:
-        if self._all:
-            status = self._look.status(path)
-            # A file's time lags by up to a tick (10 ms); from lock to first record it takes 20 ms.
-            since = status is not None and status.st_mtime >= self._look.now
-            self._look.loose = self._all if since else self._unseen
-
-
-def _empty_handed(process: Process) -> bool:
+def _may_run(process: Process, _: Facts) -> bool:
+    """Whoever runs a thread has its lock or its rollout open: one whose descriptors we have seen to
+    hold neither is no suspect, one we could not look into is."""
     try:
-        return _held(process).empty
+        return not _held(process).empty
     except SourceError:
-        return False
+        return True
 
 
 def _set_aside(grips: list[Grip], look: Look) -> None:

@@ -198,13 +198,6 @@ def _busy(look: Look, owner: Process, since: float | None, directory: str) -> bo
     return False
 
 
-def _unowned(look: Look, words: _Words, row: Row) -> Evidence:
-    if row.updated > look.now:  # by a process that our look at the processes may not have seen
-        note = "written after the processes were looked at"
-        return Evidence("ambiguous", words.address(row), "derived", row.updated, note=note)
-    return look.unowned(row.updated, row.directory)
-
-
 def _ended(look: Look, path: str, wanted: Wanted) -> Iterator[Observation]:
     try:
         with Database(path) as db:
@@ -214,6 +207,6 @@ def _ended(look: Look, path: str, wanted: Wanted) -> Iterator[Observation]:
         look.unreadable(error)
         return
     for row in rows:
-        gone = _unowned(look, words, row)
+        gone = look.unowned(row.updated)
         evidence = (gone, *words.evidence(look, row, gone=gone.claim == "gone"))
         yield Observation(look.adapter, row.id, evidence, words.facts(row), None, path)

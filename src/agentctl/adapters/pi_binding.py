@@ -29,7 +29,7 @@ from agentctl.truth.model import Facts
 from agentctl.truth.procfs import Process
 
 # Seconds after its start in which a process makes its header: 0.2 to 1.5 on a quiet machine, 3.3 seen
-# at load 6 on two cores. Too wide a window finds two candidates and says so; too narrow a one finds none.
+# at load 6 on two cores. A window too wide finds two candidates and says so; one too narrow finds none.
 WINDOW = 10.0
 TICK = 0.02  # a start is known to a clock tick (10 ms); nobody has made a header by then
 KIN = 4096  # ids of one process are a few apart in a sequence of 2^41, begun at random

@@ -19,6 +19,9 @@ from agentctl.truth.model import Problem, Session
 NOTES = frozenset({"stale"})
 
 
+INITIAL_PID_NAMESPACE = "pid:[4026531836]"  # a constant of the kernel
+
+
 class Finding(NamedTuple):
     subject: str
     level: str  # ok, note, wrong
@@ -43,6 +46,10 @@ def of_machine() -> Iterator[Finding]:
     else:
         yield Finding(
             "kernel", "note", "no exit info (Linux 6.15): exit codes of others' children are lost"
+        )
+    if os.readlink("/proc/self/ns/pid") != INITIAL_PID_NAMESPACE:
+        yield Finding(
+            "kernel", "note", "a container: agents outside it are not seen, even if they share this home"
         )
     if 1 not in procfs.read_table():
         yield Finding(

@@ -7,7 +7,7 @@ the owner ambiguous, never a coin toss.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import cache
 from typing import Literal, NamedTuple
 
@@ -44,7 +44,9 @@ class Bound(NamedTuple):
         """The kernel's word on the owner, or that nobody can tell which one it is."""
         pids = ", ".join(f"pid {p.pid}" for p in self.candidates)
         if self.owner is None:
-            note = f"{pids}: each may run it, nothing tells which"
+            several = len(self.candidates) > 1
+            may = "each may run it" if several else "may run it, or another one"
+            note = f"{pids}: {may}, nothing tells which"
             return Evidence("ambiguous", self.address, "derived", note=note)
         note = f"bound by {self.method}: {self.address}"
         if len(self.candidates) > 1:
@@ -109,19 +111,19 @@ def nobody(
     boot_time: float,
     ticks: int,
     written_at: float | None,
-    cwd: str | None,
+    may: Callable[[Process], bool] | None = None,
 ) -> Evidence:
     """Evidence on a session that no live process is bound to.
 
     Whoever wrote its last record lived then. If every live process of this agent is bound to other
     sessions, or started after that moment, the writer is proven gone. A loose process (alive, bound
-    to nothing) that was there already, in that directory or above it, may be the writer.
+    to nothing) that was there already may be the writer, unless the adapter knows that it may not.
     """
     suspects = [
         process
         for process in loose
         if written_at is None or boot_time + process.identity.start / ticks <= written_at + 1
-        if cwd is None or process.cwd is None or _within(cwd, process.cwd)
+        if may is None or may(process)
     ]
     if suspects:
         pids = ", ".join(f"pid {p.pid}" for p in suspects)
@@ -136,7 +138,3 @@ def gone(seen: int) -> Evidence:
     others = f"{seen} live process{'es' if seen != 1 else ''} of this agent, none can own it"
     note = others if seen else "no live process of this agent"
     return Evidence("gone", "/proc", "kernel", note=note)
-
-
-def _within(path: str, directory: str) -> bool:
-    return path == directory or path.startswith(directory.rstrip("/") + "/")

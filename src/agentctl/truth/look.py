@@ -46,7 +46,7 @@ class Look:
         self.memory = memory
         self.adapter = ""
         self.owned: tuple[Process, ...] = ()  # live processes of the adapter
-        self.loose: tuple[Process, ...] = ()  # of these, those bound to no session
+        self.loose: tuple[Process, ...] = ()  # of these, those that no session is bound to
         self.aside: dict[int, str] = {}  # of these, those that run no session by design, and why
         self.problems: list[Problem] = []
         self._mounts = os.readlink("/proc/self/ns/mnt")
@@ -56,7 +56,9 @@ class Look:
     def take(cls, environ: Environ | None = None, memory: Memory | None = None) -> Look:
         given = os.environ if environ is None else environ
         confine = given.get("AGENTCTL_CONFINE", "")
-        return cls(procfs.read_table(), given, time.time(), confine=confine, memory=memory)
+        # before the processes: what is written later may be written by one that we do not see
+        now = time.time()
+        return cls(procfs.read_table(), given, now, confine=confine, memory=memory)
 
     def scoped(self, adapter: str) -> Look:
         view = Look(self.table, self.environ, self.now, confine=self.confine, memory=self.memory)
@@ -93,8 +95,14 @@ class Look:
         """This process of ours runs no session, by design: no row for it."""
         self.aside[process.pid] = why
 
-    def unowned(self, written_at: float | None, cwd: str | None = None) -> Evidence:
-        """Evidence on a session of this adapter that no live process is bound to."""
+    def unowned(
+        self, written_at: float | None, may: Callable[[Process], bool] | None = None
+    ) -> Evidence:
+        """Evidence on a session of this adapter that no live process is bound to. `may` tells which
+        of the loose processes may run it, where the adapter knows."""
+        if written_at is not None and written_at > self.now:
+            note = "written after we looked at the processes: its writer may have started since"
+            return Evidence("hidden", "/proc", "kernel", at=self.now, note=note)
         if not self.loose:  # the usual case: nobody to suspect
             return gone(len(self.owned))
         return nobody(
@@ -103,7 +111,7 @@ class Look:
             boot_time=self.boot_time,
             ticks=procfs.TICKS,
             written_at=written_at,
-            cwd=cwd,
+            may=may,
         )
 
     def fate(self, pid: int, start: int, named_by: str) -> Iterator[Evidence]:

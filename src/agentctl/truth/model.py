@@ -112,6 +112,7 @@ class Observation(NamedTuple):
     facts: Facts = Facts()
     owner: "Process | None" = None  # the live process bound to it
     transcript: str | None = None
+    candidates: tuple["Process", ...] = ()  # who may run it, where nothing tells which
 
 
 class Verdict(NamedTuple):

@@ -9,6 +9,7 @@ from agentctl.truth import jsonl
 from agentctl.truth.bind import Bound
 from agentctl.truth.look import Look
 from agentctl.truth.model import Evidence, Facts, Observation
+from agentctl.truth.procfs import Process
 from agentctl.truth.survey import Wanted
 
 Reader = Callable[[str, Look], Facts]
@@ -23,13 +24,21 @@ def living(look: Look, bound: Bound, path: str | None, facts: Facts, *more: Evid
         started_at=facts.started_at if facts.started_at is not None else started,
     )
     evidence = (bound.evidence(started), *more, *said(facts, path))
-    return Observation(look.adapter, bound.session_id, evidence, known, owner, path)
+    unsettled = bound.candidates if owner is None else ()
+    return Observation(look.adapter, bound.session_id, evidence, known, owner, path, unsettled)
 
 
 def ended(
-    look: Look, session_id: str, path: str, read: Reader, wanted: Wanted, *more: Evidence
+    look: Look,
+    session_id: str,
+    path: str,
+    read: Reader,
+    wanted: Wanted,
+    *more: Evidence,
+    may: Callable[[Process, Facts], bool] | None = None,
 ) -> Iterator[Observation]:
-    """A session on disk that no live process is bound to; nothing if it is older than wanted."""
+    """A session on disk that no live process is bound to; nothing if it is older than wanted. `may`
+    tells which of the processes without a session may run it, where the adapter knows."""
     try:
         status = look.status(path)
         if status is None or status.st_mtime < wanted.since:
@@ -42,7 +51,7 @@ def ended(
         unread = Evidence("hidden", error.source, "journal", note=f"its transcript: {error.why}")
         yield Observation(look.adapter, session_id, (unread, *more), transcript=path)
         return
-    owner = look.unowned(status.st_mtime, facts.cwd)
+    owner = look.unowned(status.st_mtime, None if may is None else lambda p: may(p, facts))
     evidence = (*more, owner, *said(facts, path))
     yield Observation(look.adapter, session_id, evidence, facts, None, path)
 

@@ -38,6 +38,8 @@ class Wanted(NamedTuple):
 class Surveyed(Protocol):
     """The part of an adapter that a survey uses."""
 
+    comms: frozenset[str]
+
     def owns(self, process: Process) -> bool: ...
     def live(self, look: Look) -> Iterable[Observation]: ...
     def history(self, look: Look, wanted: Wanted) -> Iterable[Observation]: ...
@@ -47,7 +49,7 @@ class Registered(NamedTuple):
     """An adapter by name, loaded only when there is something for it to look at."""
 
     name: str
-    comms: frozenset[str]
+    comms: frozenset[str] | None  # names its processes may have; None: only the adapter knows
     load: Callable[[], Surveyed]
 
 
@@ -59,10 +61,11 @@ class Survey(NamedTuple):
 class _Run:
     """One adapter's work, and how far it has come."""
 
-    def __init__(self, registered: Registered, look: Look, candidates: list[Process]) -> None:
+    def __init__(self, registered: Registered, look: Look, candidates: list[Process] | None) -> None:
         self.registered = registered
         self.look = look.scoped(registered.name)
-        self.candidates = candidates
+        self.candidates = candidates  # None: not looked for yet
+        self.unclear: list[Process] = []  # may be the adapter's own: it failed to tell
         self.judged: list[tuple[Observation, Verdict]] = []
         self.done = _thread.allocate_lock()
         self.done.acquire()
@@ -75,10 +78,7 @@ class _Run:
             self._claim(adapter)
             if self.look.owned:
                 self._collect(adapter.live(self.look))
-            bound = {o.owner.pid for o, _ in self.judged if o.owner and o.session_id}
-            self.look.loose = tuple(
-                p for p in self.look.owned if p.pid not in bound and p.pid not in self.look.aside
-            )
+            self.look.loose = self._loose()
             if wanted is not None:
                 self._collect(adapter.history(self.look, wanted))
         except SourceError as error:
@@ -88,8 +88,19 @@ class _Run:
         finally:
             self.done.release()
 
+    def _loose(self) -> tuple[Process, ...]:
+        """Live processes that are neither bound to a session nor candidates for one: each may run
+        what we take for ended. So may those of which we could not even tell whose they are."""
+        found = [observation for observation, _ in self.judged if observation.session_id]
+        spoken_for = {o.owner.pid for o in found if o.owner is not None}
+        spoken_for.update(p.pid for o in found for p in o.candidates)
+        spoken_for.update(self.look.aside)
+        return tuple(p for p in (*self.look.owned, *self.unclear) if p.pid not in spoken_for)
+
     def _claim(self, adapter: Surveyed) -> None:
         """One by one: a process that `owns` chokes on hides none of the others."""
+        if self.candidates is None:
+            self.candidates = self.look.candidates(adapter.comms)
         for process in self.candidates:
             try:
                 if adapter.owns(process):
@@ -98,8 +109,10 @@ class _Run:
             except Gone:
                 continue
             except SourceError as error:
+                self.unclear.append(process)
                 self.look.unreadable(error)
             except BaseException as error:  # noqa: BLE001 - the fence
+                self.unclear.append(process)
                 self._broken(error)
         doubles = twins(self.look.owned)
         self.look.owned = tuple(p for p in self.look.owned if p.pid not in doubles)
@@ -136,9 +149,9 @@ def survey(
     """Every live session; with `wanted`, the ended ones too."""
     runs = []
     for registered in adapters:
-        candidates = look.candidates(registered.comms)
-        # no comms: an adapter that could not even be loaded, which must be told
-        if candidates or wanted is not None or not registered.comms:
+        comms = registered.comms
+        candidates = look.candidates(comms) if comms is not None else None
+        if candidates or candidates is None or wanted is not None:
             runs.append(_Run(registered, look, candidates))
     _work_through(runs, wanted)
     problems = list(look.problems)
