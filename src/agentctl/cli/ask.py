@@ -3,9 +3,11 @@ here, so they cannot disagree."""
 
 from __future__ import annotations
 
+import json
 import os
 import sys
-from collections.abc import Iterable, Sequence
+from argparse import Namespace
+from collections.abc import Callable, Iterable, Sequence
 
 from agentctl import paths
 from agentctl.adapters.registry import registered
@@ -15,6 +17,7 @@ from agentctl.truth import files
 from agentctl.truth.look import Look, Memory
 from agentctl.truth.model import Launch, Problem, Session
 from agentctl.truth.survey import DEADLINE, Survey, Wanted, survey
+from agentctl.wire import shapes
 
 SHOWN_PROBLEMS = 5
 
@@ -36,20 +39,28 @@ def one(text: str, deadline: float | None = None) -> tuple[Session, list[Problem
     """The session of that id, prefix, or `pid:N`. Raises NotFound or Ambiguous."""
     if not text.strip():
         raise UsageError("an empty id", "agentctl list shows the ids")
-    found = everything(None, (), deadline)
+    by_pid = text.startswith("pid:")
+    found = everything(None if by_pid else Wanted(id_prefix=text), (), deadline)
     try:
-        if text.startswith("pid:"):
+        if by_pid:
             return _by_pid(found, text), found.problems
-        exact = [s for s in found.sessions if s.seen.session_id == text]
-        if exact:
-            return exact[0], found.problems
-        found = everything(Wanted(id_prefix=text), (), deadline)
         matching = [s for s in found.sessions if (s.seen.session_id or "").startswith(text)]
         exact = [s for s in matching if s.seen.session_id == text]
         return _only(exact or matching, text), found.problems
     except NotFound:  # it may be one of those that could not be read
         show_problems(found.problems)
         raise
+
+
+def show_one(arguments: Namespace, lines: Callable[[Session], list[str]]) -> int:
+    """Answer a question about one session, to a person or to a script."""
+    session, problems = one(arguments.id, arguments.deadline)
+    if arguments.json:
+        print(json.dumps(shapes.envelope([session], problems), indent=1))
+        return 0
+    print("\n".join(lines(session)))
+    show_problems(problems)
+    return 0
 
 
 def show_problems(problems: Iterable[Problem]) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import time
 
@@ -13,7 +12,6 @@ from agentctl.cli.verb import Parser
 from agentctl.truth.clock import rfc3339
 from agentctl.truth.look import home
 from agentctl.truth.model import Session, Tokens
-from agentctl.wire import shapes
 
 EXAMPLES = """\
   agentctl status 4f2a          any unambiguous prefix of an id
@@ -28,13 +26,7 @@ def parser() -> argparse.ArgumentParser:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    session, problems = ask.one(arguments.id, arguments.deadline)
-    if arguments.json:
-        print(json.dumps(shapes.envelope([session], problems), indent=1))
-        return 0
-    print("\n".join(lines(session)))
-    ask.show_problems(problems)
-    return 0
+    return ask.show_one(arguments, lines)
 
 
 def lines(session: Session) -> list[str]:

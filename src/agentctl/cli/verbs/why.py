@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import time
 from collections.abc import Iterable
@@ -13,7 +12,6 @@ from agentctl.cli import ask, rows, text
 from agentctl.cli.verb import Parser
 from agentctl.truth.look import home
 from agentctl.truth.model import Evidence, Session
-from agentctl.wire import shapes
 
 EXAMPLES = """\
   agentctl why 4f2a            how we know
@@ -30,13 +28,7 @@ def parser() -> argparse.ArgumentParser:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    session, problems = ask.one(arguments.id, arguments.deadline)
-    if arguments.json:
-        print(json.dumps(shapes.envelope([session], problems), indent=1))
-        return 0
-    print("\n".join(lines(session)))
-    ask.show_problems(problems)
-    return 0
+    return ask.show_one(arguments, lines)
 
 
 def lines(session: Session) -> list[str]:
