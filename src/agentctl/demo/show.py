@@ -150,7 +150,7 @@ def play(*, pause: float = 1.0) -> None:
         show.agentctl()
         show.wait(1)
         show.until("running", "completed", "waiting", "idle", "failed")
-        show.say("A moment later: one waits for a person (it comes first), one rests, two are done.")
+        show.say("A moment later: one waits for a person and comes first, two are done.")
         show.agentctl("list", "-a")
         fixer, _, asker, *_ = show.actors
         show.wait(2)
@@ -167,11 +167,11 @@ def play(*, pause: float = 1.0) -> None:
         show.agentctl()
         show.wait(2)
         show.say(
-            "Delete our whole state directory. Only our labels are gone: the truth was never in it."
+            "Delete our state directory. Labels go; the truth was never in it."
         )
         shutil.rmtree(f"{show.home}/.agentctl")
         show.agentctl("list", "-a")
-        show.say("Clean up: the agents we started are ended, by identity, and the home is removed.")
+        show.say("Clean up: our agents are ended by identity, the home is removed.")
     print("\nNext: `agentctl` in your own terminal shows the agents that run on this machine.")
 
 
