@@ -19,7 +19,7 @@ EXPECTED = (
     "How do we know",
     "Kill one with -9",
     "Somebody answers",
-    "Delete our whole state directory",
+    "Delete our state directory",
     "Clean up",
 )
 
