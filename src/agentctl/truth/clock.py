@@ -39,10 +39,11 @@ def rfc3339(seconds: float | None) -> str | None:
         date = _DATES.get(day) or _date(day)
     except (OverflowError, ValueError, OSError):  # a nonsense number in somebody's file
         return None
-    at = (date, second // 3600, second // 60 % 60, second % 60, millis)
-    return "%sT%02d:%02d:%02d.%03dZ" % at  # noqa: UP031 - half the time of an f-string
+    hour, minute = _TWO[second // 3600], _TWO[second // 60 % 60]
+    return f"{date}T{hour}:{minute}:{_TWO[second % 60]}.{_TWO[millis // 10]}{millis % 10}Z"
 
 
+_TWO = [f"{number:02d}" for number in range(100)]  # to look up is half the time of formatting
 _DATES: dict[int, str] = {}  # by day: a long list has few of them
 
 
