@@ -1,11 +1,14 @@
 """The demo agent's adapter keeps the contract."""
 
+import os
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from agentctl.testing import AdapterContract
+from agentctl.truth.survey import Wanted
 from tests.fakes.demo import DemoStage
 
 
@@ -15,3 +18,34 @@ class TestDemo(AdapterContract):
         stage = DemoStage(tmp_path)
         yield stage
         stage.close()
+
+
+class ContainedStage(DemoStage):
+    """The agent has a pid namespace and a home of its own, as in a container."""
+
+    def program(self, prompt: str, resume: str | None) -> list[str]:
+        inside = 'mount -t tmpfs none "$HOME" && exec "$0" "$@"'
+        unshare = ["unshare", "-m", "-p", "-f", "--kill-child", "--mount-proc"]
+        return [*unshare, "sh", "-c", inside, *super().program(prompt, resume)]
+
+
+@pytest.fixture
+def contained(tmp_path: Path) -> Iterator[ContainedStage]:
+    if os.geteuid() != 0 or shutil.which("unshare") is None:
+        pytest.skip("a namespace needs root and unshare")
+    stage = ContainedStage(tmp_path)
+    yield stage
+    stage.close()
+
+
+def test_an_agent_in_a_container_is_seen_through_its_own_root(contained: ContainedStage) -> None:
+    puppet = contained.start(prompt="paint the shed")
+    puppet.do("work")
+    assert not (contained.home / ".demo-agent").exists()  # its files are not in our home
+    (row,) = contained.survey().sessions
+    assert (row.seen.session_id, row.verdict.status) == (puppet.session_id, "running")
+    assert row.seen.facts.prompt == "paint the shed"
+    assert (row.seen.transcript or "").startswith("/proc/")
+    puppet.do("rest")
+    (row,) = contained.survey(Wanted()).sessions
+    assert row.verdict.status == "idle"
