@@ -26,15 +26,32 @@ _SIGNAL_CODES = {129: "SIGHUP", 130: "SIGINT", 137: "SIGKILL", 143: "SIGTERM"}
 
 
 def judge(evidence: Sequence[Evidence]) -> Verdict:
-    liveness = _safest(evidence)
-    activity = _strongest(evidence, ACTIVITY)
+    living: list[Evidence] = []  # what is said of its process
+    active: list[Evidence] = []  # of its turn
+    exits: list[Evidence] = []
+    for piece in evidence:
+        if not piece.trusted:
+            continue
+        claim = piece.claim
+        if claim in ACTIVITY:
+            active.append(piece)
+        elif claim == "exited":
+            exits.append(piece)
+        # only the kernel's word makes a session alive or dead; that nobody can tell, anyone may say
+        elif claim in LIVENESS and (piece.authority == "kernel" or claim in ("ambiguous", "hidden")):
+            living.append(piece)
+    liveness, activity = _safest(living), _strongest(active)
     if liveness is None:
         return _unknown(evidence, "no source tells whether a process runs it", ())
     if liveness.claim in ("ambiguous", "hidden"):
         return _unknown(evidence, liveness.note or f"its owner is {liveness.claim}", (liveness,))
     if liveness.claim == "alive":
         return _living(evidence, liveness, activity)
-    return _ended(evidence, liveness, activity)
+    if activity is not None and activity.claim == "idle" and activity.detail not in ENDINGS:
+        # A stale live record may say only "idle"; how the turn ended is then in the journal.
+        telling = [e for e in active if e.claim == "idle" and e.detail in ENDINGS]
+        activity = _strongest(telling) or activity
+    return _ended(evidence, liveness, activity, exits[0] if exits else None)
 
 
 def _living(evidence: Sequence[Evidence], alive: Evidence, activity: Evidence | None) -> Verdict:
@@ -57,12 +74,8 @@ def _ended(
     evidence: Sequence[Evidence],
     gone: Evidence,
     activity: Evidence | None,
+    exited: Evidence | None,
 ) -> Verdict:
-    exited = next((e for e in evidence if e.claim == "exited" and e.trusted), None)
-    # A stale live record may say only "idle"; how the turn ended is then in the journal.
-    if activity is not None and activity.claim == "idle" and activity.detail not in ENDINGS:
-        telling = [e for e in evidence if e.claim == "idle" and e.detail in ENDINGS]
-        activity = _strongest(telling, ACTIVITY) or activity
     code = exited.value if exited is not None else None
     outcome, reason = _outcome(activity, code)
     used: tuple[Evidence, ...] = (gone,) if activity is None else (gone, activity)
@@ -95,20 +108,16 @@ def _outcome(activity: Evidence | None, code: int | None) -> tuple[Outcome, str]
     return "unknown", "its process is gone; no source tells how it ended"
 
 
-def _safest(evidence: Sequence[Evidence]) -> Evidence | None:
-    """Only the kernel's word makes a session alive or dead; that nobody can tell, anyone may say."""
-    trusted = [e for e in evidence if e.trusted and e.claim in LIVENESS]
-    heard = [e for e in trusted if e.authority == "kernel" or e.claim in ("ambiguous", "hidden")]
-    if len(heard) == 1:  # the usual case, a thousand times in a long list
-        return heard[0]
-    return min(heard, key=lambda e: LIVENESS.index(e.claim), default=None)
+def _safest(living: Sequence[Evidence]) -> Evidence | None:
+    if len(living) == 1:  # the usual case, a thousand times in a long list
+        return living[0]
+    return min(living, key=lambda e: LIVENESS.index(e.claim), default=None)
 
 
-def _strongest(evidence: Sequence[Evidence], claims: tuple[str, ...]) -> Evidence | None:
-    trusted = [e for e in evidence if e.trusted and e.claim in claims]
-    if len(trusted) == 1:
-        return trusted[0]
-    return min(trusted, key=lambda e: (-RANK[e.authority], claims.index(e.claim)), default=None)
+def _strongest(active: Sequence[Evidence]) -> Evidence | None:
+    if len(active) == 1:
+        return active[0]
+    return min(active, key=lambda e: (-RANK[e.authority], ACTIVITY.index(e.claim)), default=None)
 
 
 def _unknown(evidence: Sequence[Evidence], reason: str, used: tuple[Evidence, ...]) -> Verdict:
