@@ -28,6 +28,7 @@ _KINDS = tuple(
     else _WHOLE
     for name in Facts._fields
 )  # fmt: skip
+_KNOWN: set[tuple[type, ...]] = set()  # combinations that were found to be of these kinds
 
 
 def sound(given: object, look: Look) -> Observation:
@@ -51,8 +52,11 @@ def sound(given: object, look: Look) -> Observation:
 def _plainly_sound(facts: Facts) -> bool:
     """Whether each is of exactly the type it should have: so it is in all but a few of thousands, and
     looking no further makes a long list a good deal cheaper."""
-    if not all(map(frozenset.__contains__, _KINDS, map(type, facts))):
-        return False
+    types = tuple(map(type, facts))
+    if types not in _KNOWN:
+        if not all(map(frozenset.__contains__, _KINDS, types)):
+            return False
+        _KNOWN.add(types)
     tokens = facts.tokens
     return (
         -FAR < (facts.started_at or 0) < FAR
@@ -65,11 +69,12 @@ def _plainly_sound(facts: Facts) -> bool:
 def _piece(given: object) -> Evidence:
     if not isinstance(given, Evidence):
         raise TypeError(f"yielded {type(given).__name__} as evidence")
-    if given.authority not in RANK:
-        raise TypeError(f"yielded evidence of authority {given.authority!r}")
-    at, detail, note, value = given.at, given.detail, given.note, given.value
-    if type(note) is type(detail) is str and value is None and (at is None or _number(at)):
-        return given  # the usual case
+    _, _, authority, at, detail, note, _, value = given
+    if authority not in RANK:
+        raise TypeError(f"yielded evidence of authority {authority!r}")
+    usual = type(note) is type(detail) is str and value is None
+    if usual and (at is None or (type(at) is float and -FAR < at < FAR)):
+        return given
     if _number(at) and _whole(value) and _text(note) and _text(detail):
         return given
     return given._replace(

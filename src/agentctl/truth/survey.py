@@ -118,14 +118,16 @@ class _Run:
         self.look.owned = tuple(p for p in self.look.owned if p.pid not in doubles)
 
     def _collect(self, found: Iterable[Observation]) -> None:
-        seen = {o.session_id for o, _ in self.judged if o.session_id is not None}
+        look, judged = self.look, self.judged
+        seen = {o.session_id for o, _ in judged if o.session_id is not None}
         for given in found:
-            observation = sound(given, self.look)
-            if observation.session_id in seen:
+            observation = sound(given, look)
+            session_id = observation.session_id
+            if session_id in seen:
                 continue
-            self.judged.append((observation, judge(observation.evidence)))
-            if observation.session_id is not None:
-                seen.add(observation.session_id)
+            judged.append((observation, judge(observation.evidence)))
+            if session_id is not None:
+                seen.add(session_id)
 
     def _broken(self, error: BaseException) -> None:
         self.look.problem("broken", f"{type(error).__name__}: {error}", self.registered.name)
@@ -164,6 +166,8 @@ def survey(
             problems.append(Problem(run.registered.name, "late", late, run.registered.name))
         judged.extend(run.results())
         problems.extend(run.look.problems)
+    if not notes:
+        return Survey([Session(seen, verdict) for seen, verdict in judged], problems)
     decorations = _Decorations(notes)
     return Survey([decorations.session(*each) for each in judged], problems)
 
