@@ -34,7 +34,15 @@ SHORT_RANDOM, SHORT_TIMED, SHORT_OTHER = 8, 13, 12
 
 def in_order(sessions: Iterable[Session]) -> list[Session]:
     """Who needs a person first; among equals, the latest first."""
-    return sorted(sessions, key=lambda s: (STATUSES.index(s.verdict.status), -(latest(s) or 0)))
+    groups: dict[str, list[Session]] = {status: [] for status in STATUSES}
+    for session in sessions:
+        groups[session.verdict.status].append(session)
+    return [s for group in groups.values() for s in sorted(group, key=_freshness, reverse=True)]
+
+
+def _freshness(session: Session) -> float:
+    facts = session.seen.facts
+    return facts.last_activity_at or facts.started_at or 0
 
 
 def latest(session: Session) -> float | None:
