@@ -428,7 +428,8 @@ def opencode_turn(
         f'"model":{{"providerID":"fake","modelID":"fake-1"}},"summary":{{"diffs":[]}}}}'
     )
     into.messages.append((asked, plan.id, ms, ms, user))
-    part(asked, json.dumps({"type": "text", "text": plan.prompt if turn == 0 else "go on"}))
+    prompt = json.dumps(plan.prompt if turn == 0 else "go on")
+    part(asked, f'{{"type":"text","text":{prompt}}}')  # compact, as OpenCode writes it
     end = {
         "completed": f'"completed":{ms + 900}}},"finish":"stop"',
         "failed": f'"completed":{ms + 900}}},"error":{{"name":"APIError","data":{{"message":"error 400"}}}}',

@@ -52,10 +52,7 @@ def rollouts(root: str, prefix: str, look: Look) -> Iterator[tuple[str, str]]:
 
 
 def _in(directory: str, prefix: str, look: Look) -> Iterator[tuple[str, str]]:
-    # `.jsonl` sorts before `.jsonl.zst`; backwards by time, then forwards by this
-    for name in sorted(
-        look.names(directory), key=lambda n: (n[:64], not n.endswith(".zst")), reverse=True
-    ):
+    for name in sorted(look.names(directory)):  # `.jsonl` comes before `.jsonl.zst`
         session_id = thread_id(name)
         if session_id is not None and session_id.startswith(prefix):
             yield session_id, f"{directory}/{name}"

@@ -55,11 +55,9 @@ class Rollout(NamedTuple):
 
 def thread_id(name: str) -> str | None:
     """The thread in a file name `rollout-2026-11-15T04-53-22-<uuid>.jsonl`; None: no rollout."""
-    stem, dot, end = name.partition(".jsonl")
-    found = stem[28:]
-    return (
-        found if dot and end in ("", ".zst") and name.startswith("rollout-") and is_id(found) else None
-    )
+    found, end = name[28:64], name[64:]
+    packed_or_not = end in (".jsonl", ".jsonl.zst")
+    return found if packed_or_not and name.startswith("rollout-") and is_id(found) else None
 
 
 def is_id(text: str) -> bool:

@@ -102,9 +102,9 @@ def _known(look: Look, paths: Iterable[str]) -> frozenset[str] | None:
 class _Words:
     """What a database says of some sessions beyond their rows."""
 
-    def __init__(self, path: str, db: Database, rows: Sequence[Row], look: Look) -> None:
+    def __init__(self, path: str, db: Database, rows: Sequence[Row], look: Look, *, live: bool) -> None:
         self.path = path
-        self.parts: Parts = opencode_db.telling_parts(db, rows)
+        self.parts: Parts = opencode_db.telling_parts(db, rows, live=live)
         self.prompts = opencode_db.prompts(db, rows)
         garbled = self.parts.garbled + sum(
             row.message_id is not None and row.message is None for row in rows
@@ -139,7 +139,7 @@ def _living(
                 since = min(call.started for call in calls) - SLACK
                 rows = opencode_db.touched(db, named, since, look.now)
                 bound = bind_all(look, calls, clients, rows, path)
-                words = _Words(path, db, [row for row in rows if row.id in bound], look)
+                words = _Words(path, db, [row for row in rows if row.id in bound], look, live=True)
         except SourceError as error:
             look.unreadable(error)
         else:
@@ -202,7 +202,7 @@ def _ended(look: Look, path: str, wanted: Wanted) -> Iterator[Observation]:
     try:
         with Database(path) as db:
             rows = opencode_db.everything(db, wanted.since, wanted.id_prefix)
-            words = _Words(path, db, rows, look)
+            words = _Words(path, db, rows, look, live=False)
     except SourceError as error:
         look.unreadable(error)
         return

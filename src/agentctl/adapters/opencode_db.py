@@ -31,9 +31,7 @@ OPTIONAL = (
     "permission", "model", "cost", "tokens_input", "tokens_output", "tokens_cache_read",
     "tokens_cache_write",
 )  # fmt: skip
-COLUMNS = (*ESSENTIAL, *OPTIONAL)
-TOTALS = ("tokens_input", "tokens_output", "tokens_cache_read", "tokens_cache_write")
-LAST = "(select id from message where session_id = s.id order by time_created desc, id desc limit 1)"
+LAST = "(select rowid from message where session_id = s.id order by time_created desc, id desc limit 1)"
 FIRST = "(select id from message where session_id = s.id order by time_created, id limit 1)"
 RECENT = 512  # messages to look at before a scan of all sessions is cheaper
 PAGE = 32  # messages read at a time
@@ -54,7 +52,9 @@ class Row(NamedTuple):
     headless: bool  # born in `opencode run`, which denies itself questions
     message_id: str | None
     message: Record | None  # None: there is none, or it is garbled
-    columns: dict[str, Any]
+    model: str | None  # JSON
+    cost: float | None
+    tokens: Tokens
 
     @property
     def unfinished(self) -> bool:
@@ -62,7 +62,11 @@ class Row(NamedTuple):
         if self.message is None or self.message.get("error"):
             return False
         times = dict_of(self.message.get("time"))
-        return not times.get("completed") or self.message.get("finish") in GOING_ON
+        return not times.get("completed") or self.between_steps
+
+    @property
+    def between_steps(self) -> bool:
+        return self.message is not None and self.message.get("finish") in GOING_ON
 
 
 class Parts(NamedTuple):
@@ -116,33 +120,40 @@ def _rows(db: Database, where: str, given: Sequence[object]) -> list[Row]:
     names += [f"s.{name}" if name in have else "null" for name in OPTIONAL]
     query = (
         f"select {', '.join(names)}, m.id, m.time_updated, m.data "
-        f"from session s left join message m on m.id = {LAST} where {where}"
+        f"from session s left join message m on m.rowid = {LAST} where {where}"
     )
     return [_row(values) for values in db.rows(query, given)]
 
 
 def _row(values: Sequence[Any]) -> Row:
-    *session, message_id, written, data = values
-    columns = dict(zip(COLUMNS, session, strict=True))
-    permission = str(columns["permission"] or "")
+    session_id, parent, directory, title, version, created, updated, *rest = values
+    permission, model, cost, read, written, cache_read, cache_write, message_id, touched, data = rest
     return Row(
-        str(columns["id"]),
-        columns["parent_id"],
-        str(columns["directory"]),
-        title_of(columns["title"]),
-        columns["version"],
-        clock.from_ms(columns["time_created"]) or 0.0,
-        max(clock.from_ms(columns["time_updated"]) or 0.0, clock.from_ms(written) or 0.0),
-        '"question"' in permission and '"deny"' in permission,
+        str(session_id),
+        parent,
+        str(directory),
+        title_of(title),
+        version,
+        clock.from_ms(created) or 0.0,
+        max(clock.from_ms(updated) or 0.0, clock.from_ms(touched) or 0.0),
+        permission is not None and '"question"' in str(permission) and '"deny"' in str(permission),
         message_id,
         _parsed(data),
-        columns,
+        model,
+        cost,
+        Tokens(read, written, cache_read, cache_write),
     )
 
 
-def telling_parts(db: Database, rows: Sequence[Row]) -> Parts:
-    """Tool calls that run or failed, in last messages that leave open what goes on."""
-    concerned = [r.message_id for r in rows if r.message_id and r.unfinished and _by_agent(r.message)]
+def telling_parts(db: Database, rows: Sequence[Row], *, live: bool) -> Parts:
+    """Tool calls that run or failed, in last messages that leave open what goes on. Of an ended
+    session, only in those between two steps: an answer cut short says enough itself."""
+    concerned = [
+        row.message_id
+        for row in rows
+        if row.message_id and row.unfinished and _by_agent(row.message)
+        if live or row.between_steps
+    ]
     # bare strings in compact JSON: a quoted one inside a tool's output is escaped and cannot match
     telling = """(instr(data, '"status":"running"') or instr(data, '"status":"error"'))"""
     return _parts(db, concerned, telling)
@@ -168,16 +179,17 @@ def prompts(db: Database, rows: Sequence[Row]) -> dict[str, str]:
 
 
 def facts_of(row: Row, prompt: str | None) -> Facts:
-    tokens = _tokens(row.columns)
+    # all zero also stands in the rows of a version that did not count yet: not told
+    counted = any(row.tokens)
     return Facts(
         cwd=row.directory,
-        model=_model(row),
+        model=_model_in(row.model) or model_of(row.message or {}),
         title=row.title,
         prompt=prompt,
         started_at=row.created,
         last_activity_at=row.updated,
-        tokens=tokens,
-        cost_usd=row.columns["cost"] if tokens is not None else None,
+        tokens=row.tokens if counted else None,
+        cost_usd=row.cost if counted else None,
         entry_point="headless" if row.headless else "interactive",
         agent_version=row.version,
         parent_id=row.parent_id,
@@ -185,20 +197,10 @@ def facts_of(row: Row, prompt: str | None) -> Facts:
     )
 
 
-def _model(row: Row) -> str | None:
-    return _model_in(row.columns["model"]) or model_of(row.message or {})
-
-
 @cache  # thousands of sessions, a handful of models
 def _model_in(column: object) -> str | None:
     told = _parsed(column) or {}
     return f"{told['providerID']}/{told['id']}" if told.get("providerID") and told.get("id") else None
-
-
-def _tokens(columns: dict[str, Any]) -> Tokens | None:
-    """Totals. All zero also stands in the rows of a version that did not count yet: not told."""
-    counts = [columns[name] for name in TOTALS]
-    return Tokens(*counts) if any(counts) else None
 
 
 def messages(path: str, session_id: str) -> Iterator[Message]:
