@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import gc
 import os
 import sys
 from io import TextIOWrapper
@@ -13,6 +14,7 @@ from agentctl import __version__
 def main() -> None:
     """Answers, and is gone: all is written by then, and an interpreter that takes every object apart
     before it ends takes 3 ms for it, after a long list 8."""
+    gc.disable()  # until the verb is there: what imports make is in use until the end
     code = answer()
     try:
         sys.stderr.flush()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import gc
 import os
 import sys
 from typing import NoReturn, Protocol, cast
@@ -52,7 +53,11 @@ def find(name: str) -> Verb:
 def run(name: str, words: list[str]) -> int:
     try:
         verb = find(name)
-        return verb.run(verb.parser().parse_args(words))
+        given = verb.parser().parse_args(words)
+        if not gc.isenabled():
+            gc.freeze()  # what was made so far is never looked at: there is nothing to collect in it
+            gc.enable()
+        return verb.run(given)
     except AgentctlError as error:
         if os.environ.get("AGENTCTL_DEBUG") == "1":
             raise
