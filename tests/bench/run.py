@@ -160,13 +160,15 @@ class Bench:
             yield Row(what, cost[worst].cpu * 1000, floor, 1.5)
 
     def _everything(self, troupe: Troupe, made: Corpus, now: float) -> Iterator[Row]:
-        cache = Path(troupe.environ["AGENTCTL_HOME"]) / "cache.db"
+        """History alone, as the floors read it: without the live agents, who have rows of their own."""
+        environ = {**troupe.environ, "AGENTCTL_CONFINE": "AGENTCTL_BENCH=nobody"}
+        cache = Path(environ["AGENTCTL_HOME"]) / "cache.db"
         since = str(now - SINCE_DAYS * 86400)
         words = ("list", "-a", "--since", f"{SINCE_DAYS}d", "--json")
         size = self.scale.histories[-1]
         commands = {
-            "stat": floor_program(troupe.environ, "stat", str(made.home), since),
-            "warm": ours(troupe.environ, *words),
+            "stat": floor_program(environ, "stat", str(made.home), since),
+            "warm": ours(environ, *words),
         }
         cost = self.meter.compare(commands, self.scale.slow_rounds)
         yield Row(
@@ -174,8 +176,8 @@ class Bench:
             cost["warm"].cpu * 1000, cost["stat"].cpu * 1000, 5,
         )  # fmt: skip
         commands = {
-            "read": floor_program(troupe.environ, "read", str(made.home), since),
-            "cold": ours(troupe.environ, *words)._replace(before=lambda: forget(cache)),
+            "read": floor_program(environ, "read", str(made.home), since),
+            "cold": ours(environ, *words)._replace(before=lambda: forget(cache)),
         }
         cost = self.meter.compare(commands, self.scale.slow_rounds)
         yield Row(
