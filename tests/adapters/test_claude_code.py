@@ -11,9 +11,8 @@ from typing import Any
 
 import pytest
 
-from agentctl.adapters import claude_code_registry as registry
-from agentctl.adapters.claude_code import ClaudeCode
-from agentctl.adapters.claude_code_transcript import read_ended, read_live, slug
+from agentctl.adapters.claude_code import ClaudeCode, registry
+from agentctl.adapters.claude_code.transcript import read_ended, read_live, slug
 from agentctl.testing import AdapterContract, Puppet
 from agentctl.truth import files
 from agentctl.truth.look import Look

@@ -8,9 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from agentctl.adapters import codex_rollout
-from agentctl.adapters.codex import Codex
-from agentctl.adapters.codex_argv import invocation
+from agentctl.adapters.codex import Codex, rollout
+from agentctl.adapters.codex.argv import invocation
 from agentctl.testing import AdapterContract, Puppet
 from agentctl.truth.judge import judge
 from agentctl.truth.look import Look
@@ -455,8 +454,8 @@ class TestCorpus:
     def look(self, tmp_path: Path) -> Look:
         return Look({}, {"HOME": str(tmp_path)}, 0.0).scoped("codex")
 
-    def examined(self, case: str, look: Look) -> codex_rollout.Rollout:
-        found = codex_rollout.examine(str(sample(case)), look)
+    def examined(self, case: str, look: Look) -> rollout.Rollout:
+        found = rollout.examine(str(sample(case)), look)
         assert look.problems == []
         return found
 
@@ -506,14 +505,14 @@ class TestCorpus:
         asked = next(i for i, line in enumerate(lines) if b'"name":"request_user_input"' in line)
         path = tmp_path / sample("tui_request_user_input").name
         path.write_bytes(b"".join(lines[: asked + 2]))
-        turn = codex_rollout.examine(str(path), look).facts.turn
+        turn = rollout.examine(str(path), look).facts.turn
         assert turn is not None
         assert (turn.claim, turn.detail) == ("waiting", "question")
 
     def test_a_torn_last_line_is_ignored(self, look: Look, tmp_path: Path) -> None:
         path = tmp_path / "torn.jsonl"
         path.write_bytes(sample("exec_killed_open_turn").read_bytes() + b'{"timestamp":"2026-11')
-        facts = codex_rollout.examine(str(path), look).facts
+        facts = rollout.examine(str(path), look).facts
         assert (facts.turn is not None, facts.garbled) == (True, 0)
 
     def test_messages(self, look: Look) -> None:

@@ -10,8 +10,9 @@ from typing import Any
 
 import pytest
 
-from agentctl.adapters import opencode_db, registry
-from agentctl.adapters.opencode_call import _kind, _words
+from agentctl.adapters import registry
+from agentctl.adapters.opencode import db as opencode_db
+from agentctl.adapters.opencode.call import _kind, _words
 from agentctl.testing import AdapterContract, Puppet
 from agentctl.truth.look import Look
 from agentctl.truth.model import Session

@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agentctl.adapters.pi import Pi
-from agentctl.adapters.pi_binding import kin, sequence
-from agentctl.adapters.pi_places import slug
-from agentctl.adapters.pi_transcript import read, said
+from agentctl.adapters.pi.binding import kin, sequence
+from agentctl.adapters.pi.places import slug
+from agentctl.adapters.pi.transcript import read, said
 from agentctl.testing import AdapterContract, Puppet
 from agentctl.truth import files, procfs
 from agentctl.truth.look import Look

@@ -166,9 +166,7 @@ def play(*, pause: float = 1.0) -> None:
         show.until("killed", "completed", "running", "idle", "failed")
         show.agentctl()
         show.wait(2)
-        show.say(
-            "Delete our state directory. Labels go; the truth was never in it."
-        )
+        show.say("Delete our state directory. Labels go; the truth was never in it.")
         shutil.rmtree(f"{show.home}/.agentctl")
         show.agentctl("list", "-a")
         show.say("Clean up: our agents are ended by identity, the home is removed.")

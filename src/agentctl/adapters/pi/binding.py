@@ -19,8 +19,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from agentctl.adapters.pi_places import absolute, directory, option
-from agentctl.adapters.pi_transcript import header_of, session_id
+from agentctl.adapters.pi.places import absolute, directory, option
+from agentctl.adapters.pi.transcript import header_of, session_id
 from agentctl.errors import Gone, SourceError
 from agentctl.truth import clock, files, jsonl
 from agentctl.truth.bind import Tie

@@ -1,20 +1,21 @@
 """OpenCode, since 1.2 on one SQLite database shared by all its processes.
 
 Binding: the open descriptors tell which database a process uses, never which session; an id in argv
-does, else directory and time (`opencode_call`). Status: the session's last message, and its tool calls.
-Sessions of earlier versions are history (`opencode_json`).
+does, else directory and time (`call`). Status: the session's last message, and its tool calls.
+Sessions of earlier versions are history (`old_json`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from agentctl.adapters import opencode_db, opencode_json
 from agentctl.adapters.base import Place, Wanted
-from agentctl.adapters.opencode_call import SERVERS, SLACK, Call, bind_all, read_call
-from agentctl.adapters.opencode_db import Parts, Row
-from agentctl.adapters.opencode_record import asking, turn_of
-from agentctl.adapters.opencode_where import data_home, database_of, databases, stale_locks, state_home
+from agentctl.adapters.opencode import db as database
+from agentctl.adapters.opencode import old_json
+from agentctl.adapters.opencode.call import SERVERS, SLACK, Call, bind_all, read_call
+from agentctl.adapters.opencode.db import Parts, Row
+from agentctl.adapters.opencode.record import asking, turn_of
+from agentctl.adapters.opencode.where import data_home, database_of, databases, stale_locks, state_home
 from agentctl.adapters.registry import COMMS
 from agentctl.errors import Gone, SourceError
 from agentctl.truth.bind import Bound
@@ -56,20 +57,20 @@ class OpenCode:
         for path in paths:
             yield from _ended(look, path, wanted)
         for root in look.roots(data_home):
-            if next(opencode_json.sessions(look, root), None) is None:
+            if next(old_json.sessions(look, root), None) is None:
                 continue
             known = _known(look, paths)
             if known is not None:  # else their copies in a database may be alive: nothing is said
-                yield from opencode_json.history(look, root, known, wanted)
+                yield from old_json.history(look, root, known, wanted)
 
     def messages(self, seen: Observation, look: Look) -> Iterator[Message]:
         if seen.transcript is None or seen.session_id is None:
             return
         try:
             if seen.transcript.endswith(".json"):
-                yield from opencode_json.messages(seen.transcript, look)
+                yield from old_json.messages(seen.transcript, look)
             else:
-                yield from opencode_db.messages(seen.transcript, seen.session_id)
+                yield from database.messages(seen.transcript, seen.session_id)
         except Gone:
             return
         except SourceError as error:
@@ -92,7 +93,7 @@ def _known(look: Look, paths: Iterable[str]) -> frozenset[str] | None:
     for path in paths:
         try:
             with Database(path) as db:
-                known |= opencode_db.ids(db)
+                known |= database.ids(db)
         except SourceError as error:
             look.unreadable(error)
             return None
@@ -104,8 +105,8 @@ class _Words:
 
     def __init__(self, path: str, db: Database, rows: Sequence[Row], look: Look, *, live: bool) -> None:
         self.path = path
-        self.parts: Parts = opencode_db.telling_parts(db, rows, live=live)
-        self.prompts = opencode_db.prompts(db, rows)
+        self.parts: Parts = database.telling_parts(db, rows, live=live)
+        self.prompts = database.prompts(db, rows)
         garbled = self.parts.garbled + sum(
             row.message_id is not None and row.message is None for row in rows
         )
@@ -113,7 +114,7 @@ class _Words:
             look.problem("malformed", f"{garbled} records not readable", path)
 
     def facts(self, row: Row) -> Facts:
-        return opencode_db.facts_of(row, self.prompts.get(row.id))
+        return database.facts_of(row, self.prompts.get(row.id))
 
     def address(self, row: Row) -> str:
         return f"{self.path}#{row.id}/{row.message_id}" if row.message_id else f"{self.path}#{row.id}"
@@ -137,7 +138,7 @@ def _living(
         try:
             with Database(path) as db:
                 since = min(call.started for call in calls) - SLACK
-                rows = opencode_db.touched(db, named, since, look.now)
+                rows = database.touched(db, named, since, look.now)
                 bound = bind_all(look, calls, clients, rows, path)
                 words = _Words(path, db, [row for row in rows if row.id in bound], look, live=True)
         except SourceError as error:
@@ -201,7 +202,7 @@ def _busy(look: Look, owner: Process, since: float | None, directory: str) -> bo
 def _ended(look: Look, path: str, wanted: Wanted) -> Iterator[Observation]:
     try:
         with Database(path) as db:
-            rows = opencode_db.everything(db, wanted.since, wanted.id_prefix)
+            rows = database.everything(db, wanted.since, wanted.id_prefix)
             words = _Words(path, db, rows, look, live=False)
     except SourceError as error:
         look.unreadable(error)

@@ -14,11 +14,11 @@ import os
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
-from agentctl.adapters import codex_rollout as rollout
 from agentctl.adapters.base import Place, Wanted
-from agentctl.adapters.codex_argv import Invocation, invocation
-from agentctl.adapters.codex_home import Titles, find, home_of, of_days, rollouts, root_of
-from agentctl.adapters.codex_rollout import Call, Rollout
+from agentctl.adapters.codex import rollout
+from agentctl.adapters.codex.argv import Invocation, invocation
+from agentctl.adapters.codex.home import Titles, find, home_of, of_days, rollouts, root_of
+from agentctl.adapters.codex.rollout import Call, Rollout
 from agentctl.adapters.registry import COMMS
 from agentctl.errors import Gone, SourceError
 from agentctl.truth.bind import Bound, Tie, bind

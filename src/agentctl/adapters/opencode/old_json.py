@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from agentctl.adapters.opencode_record import (
+from agentctl.adapters.opencode.record import (
     dict_of,
     model_of,
     prompt_of,

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from agentctl.adapters.claude_code_turn import (
+from agentctl.adapters.claude_code.turn import (
     SYNTHETIC,
     Said,
     as_dict,

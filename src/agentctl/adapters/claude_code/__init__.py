@@ -1,7 +1,7 @@
 """Claude Code (npm and native installs; formats seen in 2.1.197 and 2.1.325).
 
-Binding: `sessions/PID.json`, checked (claude_code_registry). Status: that record's, else what the
-transcript's last turn says (claude_code_transcript). Nothing is held open, and a live session may
+Binding: `sessions/PID.json`, checked (`registry`). Status: that record's, else what the
+transcript's last turn says (`transcript`). Nothing is held open, and a live session may
 have neither file: then it is listed as the process that it is.
 """
 
@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 
 from agentctl.adapters.base import Place, Wanted
-from agentctl.adapters.claude_code_registry import (
+from agentctl.adapters.claude_code.registry import (
     Leftover,
     Paper,
     job_word,
@@ -20,13 +20,13 @@ from agentctl.adapters.claude_code_registry import (
     root_of,
     status,
 )
-from agentctl.adapters.claude_code_transcript import (
+from agentctl.adapters.claude_code.transcript import (
     entry_point,
     find,
     read_ended,
     read_live,
 )
-from agentctl.adapters.claude_code_turn import as_text, messages
+from agentctl.adapters.claude_code.turn import as_text, messages
 from agentctl.adapters.registry import COMMS
 from agentctl.errors import SourceError
 from agentctl.truth import clock, jsonl

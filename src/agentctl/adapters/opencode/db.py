@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterator, Sequence
 from functools import cache
 from typing import Any, NamedTuple
 
-from agentctl.adapters.opencode_record import (
+from agentctl.adapters.opencode.record import (
     GOING_ON,
     dict_of,
     model_of,

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Literal, NamedTuple
 
-from agentctl.adapters.opencode_db import Row
+from agentctl.adapters.opencode.db import Row
 from agentctl.truth.bind import Bound, Tie, bind
 from agentctl.truth.look import Look
 from agentctl.truth.procfs import Process

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import Literal, NamedTuple
 
-from agentctl.adapters.codex_rollout import is_id
+from agentctl.adapters.codex.rollout import is_id
 
 Role = Literal["exec", "tui", "app-server", "tool"]
 

@@ -1,7 +1,7 @@
 """Pi (`@earendil-works/pi-coding-agent`, before that `@mariozechner/…`) and its Rust port.
 
-Binding: `pi_binding`, mostly inferred, because Pi erases its arguments and keeps no file open.
-Status: the last message of the session file, `pi_transcript`. Before 0.99 the file appears only with
+Binding: `binding`, mostly inferred, because Pi erases its arguments and keeps no file open.
+Status: the last message of the session file, `transcript`. Before 0.99 the file appears only with
 the first complete answer: until then there is a process and no session. Pi asks no permission, and its
 few dialogs leave no trace: it is never seen waiting.
 
@@ -14,10 +14,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from agentctl.adapters import pi_binding as binding
-from agentctl.adapters import pi_places as where
 from agentctl.adapters.base import Place, Wanted
-from agentctl.adapters.pi_transcript import read, retry_or_not, said
+from agentctl.adapters.pi import binding
+from agentctl.adapters.pi import places as where
+from agentctl.adapters.pi.transcript import read, retry_or_not, said
 from agentctl.adapters.registry import COMMS
 from agentctl.truth import observe
 from agentctl.truth.bind import bind

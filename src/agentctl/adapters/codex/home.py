@@ -6,7 +6,7 @@ import os
 import time
 from collections.abc import Iterator
 
-from agentctl.adapters.codex_rollout import created_at, thread_id
+from agentctl.adapters.codex.rollout import created_at, thread_id
 from agentctl.errors import Gone, SourceError
 from agentctl.truth import files, jsonl
 from agentctl.truth.look import Environ, Look, home
