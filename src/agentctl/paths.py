@@ -18,7 +18,7 @@ def state_directory(environ: Mapping[str, str]) -> str | None:
 
 
 def cache_file(state: str) -> str:
-    return f"{state}/cache.db"
+    return f"{state}/cache"
 
 
 def notes_file(state: str) -> str:

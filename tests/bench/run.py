@@ -162,7 +162,7 @@ class Bench:
     def _everything(self, troupe: Troupe, made: Corpus, now: float) -> Iterator[Row]:
         """History alone, as the floors read it: without the live agents, who have rows of their own."""
         environ = {**troupe.environ, "AGENTCTL_CONFINE": "AGENTCTL_BENCH=nobody"}
-        cache = Path(environ["AGENTCTL_HOME"]) / "cache.db"
+        cache = Path(environ["AGENTCTL_HOME"]) / "cache"
         since = str(now - SINCE_DAYS * 86400)
         words = ("list", "-a", "--since", f"{SINCE_DAYS}d", "--json")
         size = self.scale.histories[-1]
@@ -195,7 +195,7 @@ class Bench:
         worst = max(used, key=lambda name: used[name])
         yield Row(f"memory of a read verb, worst: {worst}", used[worst], None, 40, "MB")
         yield Row("memory of list", used["list"], None, 40, "MB")
-        cache = Path(troupe.environ["AGENTCTL_HOME"]) / "cache.db"
+        cache = Path(troupe.environ["AGENTCTL_HOME"]) / "cache"
         most = 0.0
         for words in (("list", "-a"), ("list", "-a", "--json")):
             forget(cache)

@@ -150,7 +150,7 @@ def test_a_note_we_cannot_read_is_told_and_costs_labels_only(demo: DemoStage) ->
 def test_a_damaged_cache_changes_nothing(demo: DemoStage, damage: Callable[[Path], None]) -> None:
     scene(demo)
     before = rows(demo)
-    path = state(demo) / "cache.db"
+    path = state(demo) / "cache"
     if not path.exists():
         cache.Cache(str(path)).remember("/x", path.parent.stat(), Facts())
         path.touch()
@@ -162,7 +162,7 @@ def test_a_damaged_cache_changes_nothing(demo: DemoStage, damage: Callable[[Path
 def test_a_cache_with_damaged_facts_changes_nothing(stage: Stage) -> None:
     scene(stage)
     before = rows(stage)
-    path = state(stage) / "cache.db"
+    path = state(stage) / "cache"
     if not path.exists():
         pytest.skip(f"{stage.adapter} keeps nothing in the cache")
     known = cache.load(str(path))

@@ -35,7 +35,7 @@ def transcript(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def place(tmp_path: Path) -> str:
-    return str(tmp_path / "state" / "cache.db")
+    return str(tmp_path / "state" / "cache")
 
 
 def _remember(place: str, transcript: Path, facts: Facts = FACTS) -> None:
@@ -183,7 +183,7 @@ def test_a_directory_in_its_place(place: str, transcript: Path) -> None:
     Path(place).mkdir(parents=True)
     _remember(place, transcript)
     assert _recall(place, transcript) is None
-    assert os.listdir(Path(place).parent) == ["cache.db"]
+    assert os.listdir(Path(place).parent) == ["cache"]
 
 
 def test_a_pipe_in_its_place_is_not_waited_for(place: str, transcript: Path) -> None:
@@ -204,7 +204,7 @@ def test_a_full_disk_leaves_the_old_one(
     _remember(place, transcript, Facts(cwd="/other"))
     monkeypatch.undo()
     assert _recall(place, transcript) == FACTS
-    assert os.listdir(Path(place).parent) == ["cache.db"]
+    assert os.listdir(Path(place).parent) == ["cache"]
 
 
 def test_a_name_that_is_no_utf8(place: str, tmp_path: Path) -> None:
@@ -216,7 +216,7 @@ def test_a_name_that_is_no_utf8(place: str, tmp_path: Path) -> None:
 
 
 def test_a_directory_with_odd_characters(tmp_path: Path, transcript: Path) -> None:
-    place = str(tmp_path / "50% off? #1" / "cache.db")
+    place = str(tmp_path / "50% off? #1" / "cache")
     _remember(place, transcript)
     assert _recall(place, transcript) == FACTS
 
