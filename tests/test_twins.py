@@ -15,6 +15,7 @@ ALONE = {
     "adapters/claude_code/turn.py": "a part of adapters/claude_code/, tested through it",
     "adapters/codex/argv.py": "a part of adapters/codex/, tested through it",
     "adapters/codex/home.py": "a part of adapters/codex/, tested through it",
+    "adapters/codex/record.py": "a part of adapters/codex/, tested through it",
     "adapters/codex/rollout.py": "a part of adapters/codex/, tested through it",
     "adapters/opencode/call.py": "a part of adapters/opencode/, tested through it",
     "adapters/opencode/db.py": "a part of adapters/opencode/, tested through it",

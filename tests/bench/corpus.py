@@ -30,7 +30,7 @@ TASKS = (
     "fix the failing test in", "explain how to configure", "write documentation for",
     "rename the public function of", "find out why it is slow:", "review the last change to",
 )  # fmt: skip
-SCHEMA = Path(__file__).with_name("opencode.sql")
+SCHEMA = Path(__file__).parent.parent / "corpus" / "opencode" / "schema.sql"
 
 
 class Corpus(NamedTuple):

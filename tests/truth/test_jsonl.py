@@ -96,3 +96,10 @@ def test_any_bytes_are_read_without_a_fault(data: bytes) -> None:
     lines = [line for line in data.split(b"\n")[:-1] if line]
     found = list(jsonl.newest_first(piece(data), tally))
     assert len(found) + tally.garbled == len(lines)
+
+
+@pytest.mark.parametrize("value", [None, 1, "text", [], {"a": 1}])
+def test_shapes_of_other_peoples_json(value: object) -> None:
+    assert jsonl.as_dict(value) == (value if isinstance(value, dict) else {})
+    assert jsonl.as_text(value) == (value if isinstance(value, str) else None)
+    assert jsonl.as_text("") is None

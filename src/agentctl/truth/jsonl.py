@@ -110,3 +110,15 @@ def _records(
             tally.garbled += 1
         else:
             yield offset, record
+
+
+# Shapes: other people's JSON may have anything anywhere.
+
+
+def as_dict(value: object) -> Record:
+    return value if isinstance(value, dict) else {}
+
+
+def as_text(value: object) -> str | None:
+    """A string that says something."""
+    return value if isinstance(value, str) and value else None

@@ -26,11 +26,12 @@ from agentctl.adapters.claude_code.transcript import (
     read_ended,
     read_live,
 )
-from agentctl.adapters.claude_code.turn import as_text, messages
+from agentctl.adapters.claude_code.turn import messages
 from agentctl.adapters.registry import COMMS
 from agentctl.errors import SourceError
 from agentctl.truth import clock, jsonl
 from agentctl.truth.bind import Bound, Tie, bind
+from agentctl.truth.jsonl import as_text
 from agentctl.truth.judge import ACTIVITY
 from agentctl.truth.look import Look
 from agentctl.truth.model import Evidence, Facts, Message, Observation

@@ -13,14 +13,13 @@ from typing import NamedTuple
 from agentctl.adapters.claude_code.turn import (
     SYNTHETIC,
     Said,
-    as_dict,
-    as_text,
     said_by,
     user_line,
     words,
 )
 from agentctl.truth import clock, files, jsonl
 from agentctl.truth.files import Piece
+from agentctl.truth.jsonl import as_dict, as_text
 from agentctl.truth.look import Look
 from agentctl.truth.model import PROMPT_CAP, EntryPoint, Facts, Tokens, Turn
 

@@ -7,9 +7,10 @@ tell these apart, the process's record can.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 from agentctl.truth import clock, jsonl
+from agentctl.truth.jsonl import as_dict, as_text
 from agentctl.truth.look import Look
 from agentctl.truth.model import Message, Observation
 from agentctl.truth.observe import transcript
@@ -138,9 +139,6 @@ def _arguments(block: jsonl.Record) -> str:
     return ", ".join(f"{key}: {value}" for key, value in given)[:TEXT_CAP]
 
 
-# shapes: other people's JSON may have anything anywhere
-
-
 def blocks(record: jsonl.Record) -> list[jsonl.Record]:
     content = as_dict(record.get("message")).get("content")
     if isinstance(content, str):
@@ -153,11 +151,3 @@ def words(record: jsonl.Record) -> str:
     texts = [str(block.get("text")) for block in blocks(record) if block.get("type") == "text"]
     own = [text for text in texts if not text.startswith(("<system-reminder>", "<ide_"))]
     return "\n".join(own or texts)
-
-
-def as_dict(value: Any) -> jsonl.Record:
-    return value if isinstance(value, dict) else {}
-
-
-def as_text(value: object) -> str | None:
-    return value if isinstance(value, str) and value else None

@@ -18,6 +18,7 @@ from agentctl.adapters.base import Place, Wanted
 from agentctl.adapters.codex import rollout
 from agentctl.adapters.codex.argv import Invocation, invocation
 from agentctl.adapters.codex.home import Titles, find, home_of, of_days, rollouts, root_of
+from agentctl.adapters.codex.record import message
 from agentctl.adapters.codex.rollout import Call, Rollout
 from agentctl.adapters.registry import COMMS
 from agentctl.errors import Gone, SourceError
@@ -74,7 +75,7 @@ class Codex:
             look.problem("unsupported", "a compressed rollout (.jsonl.zst)", seen.transcript)
             return
         for offset, record in transcript(seen, look):
-            if (found := rollout.message(offset, record)) is not None:
+            if (found := message(offset, record)) is not None:
                 yield found
 
     def places(self, look: Look) -> Iterable[Place]:

@@ -1,18 +1,15 @@
-"""What a Codex rollout says of its thread, read from its two ends.
-
-Invariant: lines are told apart by their bytes and only the few that matter are parsed. That is safe
-because an unescaped quote never occurs inside a JSON string: `"type":"task_started"` is structure,
-whatever a prompt or a tool's output contains.
-"""
+"""What a Codex rollout says of its thread, read from its two ends; `record` reads single lines."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
+from agentctl.adapters.codex import record
 from agentctl.truth import clock, files, jsonl
+from agentctl.truth.jsonl import as_dict, as_text
 from agentctl.truth.look import Look
-from agentctl.truth.model import PROMPT_CAP, EntryPoint, Facts, Message, Tokens, Turn
+from agentctl.truth.model import PROMPT_CAP, Facts, Turn
 
 COLD = 1 << 14  # tail of a rollout in history: its turn's end is in the last lines
 HEAD = 3 << 14  # session_meta carries 20 KB of instructions; the first prompt stands at about 32 KB
@@ -80,21 +77,21 @@ def examine(path: str, look: Look, window: int = files.WINDOW) -> Rollout:
     piece = files.tail(path, window)
     first = _First(piece) if piece.whole else _first(path)
     meta = first.meta
-    version = _text(meta.get("cli_version"))
+    version = as_text(meta.get("cli_version"))
     if not meta and first.begun:
         look.drift("first record", first.kind.decode("utf-8", "replace"), None, path)
     last = _Last(piece, path, look)
     context = last.context or (first.context() if first.turn_id == last.turn_id else {})
     facts = Facts(
-        cwd=_text(context.get("cwd")) or _text(meta.get("cwd")),
-        model=_text(context.get("model")),
+        cwd=as_text(context.get("cwd")) or as_text(meta.get("cwd")),
+        model=as_text(context.get("model")),
         prompt=first.prompt,
         started_at=clock.parse(meta.get("timestamp")),
         last_activity_at=last.at,
         tokens=last.tokens,
-        entry_point=_entry_point(meta),
+        entry_point=record.entry_point_of(meta),
         agent_version=version,
-        parent_id=_text(meta.get("parent_thread_id")) or _text(meta.get("forked_from_id")),
+        parent_id=as_text(meta.get("parent_thread_id")) or as_text(meta.get("forked_from_id")),
         turn=last.turn(version, whole=piece.whole),
         garbled=last.garbled,
     )
@@ -104,25 +101,6 @@ def examine(path: str, look: Look, window: int = files.WINDOW) -> Rollout:
     return Rollout(facts, last.escalation() if asking else None, blank)
 
 
-def message(offset: int, record: jsonl.Record) -> Message | None:
-    """What a record says, if it is something said: the response items, which every version has."""
-    payload = _dict(record.get("payload"))
-    if record.get("type") != "response_item":
-        return None
-    kind, at = payload.get("type"), clock.parse(record.get("timestamp"))
-    if kind in ("function_call", "custom_tool_call"):
-        given = _text(payload.get("arguments")) or _text(payload.get("input")) or ""
-        return Message(str(offset), "tool", given, at, _text(payload.get("name")))
-    text = _joined(payload.get("content"))
-    if kind != "message" or not text:
-        return None
-    if payload.get("role") == "assistant":
-        return Message(str(offset), "assistant", text, at)
-    if payload.get("role") == "user" and _typed(payload, text):
-        return Message(str(offset), "user", text, at)
-    return None
-
-
 class _First:
     """The beginning: what never changes, and the first prompt."""
 
@@ -130,34 +108,34 @@ class _First:
         lines = jsonl.lines_forwards(piece)
         opening = next(lines, jsonl.Line(0, b"")).raw
         self.begun = bool(opening)
-        self.kind = _words(opening)[0]
-        self.meta = _meta(opening) if self.kind == b"session_meta" else {}
+        self.kind = record.words(opening)[0]
+        self.meta = record.meta_of(opening) if self.kind == b"session_meta" else {}
         self._context = b""
         self.prompt = self._prompt(lines)
 
     @property
     def turn_id(self) -> bytes | None:
-        return _field(self._context, b'"turn_id":"')
+        return record.field(self._context, b'"turn_id":"')
 
     def context(self) -> dict[str, Any]:
-        return _payload(self._context)
+        return record.payload_of(self._context)
 
     def _prompt(self, lines: Iterator[jsonl.Line]) -> str | None:
         """The first that a person typed; a response item only where no event repeats it."""
         second_best = None
         for _, raw in lines:
-            kind, word = _words(raw)
+            kind, word = record.words(raw)
             if kind == b"turn_context" and not self._context:
                 self._context = raw
             elif word == b"user_message" or (
                 word == b"item_completed" and b'"type":"UserMessage"' in raw
             ):
-                if text := _said(_payload(raw)):
+                if text := record.said(record.payload_of(raw)):
                     return text[:PROMPT_CAP]
             elif word == b"message" and second_best is None and b'"role":"user"' in raw:
-                payload = _payload(raw)
-                text = _joined(payload.get("content"))
-                second_best = text[:PROMPT_CAP] if text and _typed(payload, text) else None
+                payload = record.payload_of(raw)
+                text = record.joined(payload.get("content"))
+                second_best = text[:PROMPT_CAP] if text and record.typed(payload, text) else None
         return second_best
 
 
@@ -180,12 +158,12 @@ class _Last:
         event = max(filter(None, map(self._last, TURN_EVENTS)), default=None)
         self._rest = 0 if event is None else event.offset - self._offset + len(event.raw)
         proof = event or next(filter(None, map(self._last, WITHIN_A_TURN)), None)
-        self.turn_id = _field(proof.raw, b'"turn_id":"') if proof is not None else None
+        self.turn_id = record.field(proof.raw, b'"turn_id":"') if proof is not None else None
         self.silent = proof is None
         context = self._last(b'"type":"turn_context","payload":{')
-        self.context = _payload(context.raw) if context is not None else {}
+        self.context = record.payload_of(context.raw) if context is not None else {}
         usage = self._last(b'"payload":{"type":"token_count","info":{')
-        self.tokens = _tokens(_payload(usage.raw)) if usage is not None else None
+        self.tokens = record.tokens_of(record.payload_of(usage.raw)) if usage is not None else None
         self._event, self._proof = event, proof
 
     def turn(self, version: str | None, *, whole: bool) -> Turn | None:
@@ -196,35 +174,39 @@ class _Last:
             return None
         else:
             note = "a record of a turn that began further back"
-            turn = Turn("working", at=_at(self._proof.raw), offset=self._proof.offset, note=note)
+            turn = Turn(
+                "working", at=record.moment(self._proof.raw), offset=self._proof.offset, note=note
+            )
         if turn is None or turn.claim == "idle":
             return turn
         asked = next(self._unanswered(b'"name":"request_user_input"'), None)
         if asked is None:
             return turn
         note = "request_user_input has no output"
-        return Turn("waiting", "question", _at(asked.raw), asked.offset, note)
+        return Turn("waiting", "question", record.moment(asked.raw), asked.offset, note)
 
     def escalation(self) -> Call | None:
         for line in self._unanswered(b"require_escalated"):
-            payload = _payload(line.raw)
+            payload = record.payload_of(line.raw)
             given = jsonl.parse(str(payload.get("arguments")).encode()) or {}
             if given.get("sandbox_permissions") == "require_escalated":
                 what = str(given.get("cmd") or given.get("command") or payload.get("name"))
-                return Call(str(payload.get("call_id")), line.offset, _at(line.raw), what[:200])
+                return Call(
+                    str(payload.get("call_id")), line.offset, record.moment(line.raw), what[:200]
+                )
         return None
 
     def _told(self, event: jsonl.Line, version: str | None) -> Turn | None:
-        word, at, offset = _words(event.raw)[1], _at(event.raw), event.offset
+        word, at, offset = record.words(event.raw)[1], record.moment(event.raw), event.offset
         name = word.decode("utf-8", "replace")
         if word in STARTED:
             return Turn("working", at=at, offset=offset, note=name)
         if word in COMPLETE:
-            error = _payload(event.raw).get("error")  # a failed turn has no event of its own
-            note = f"{name}: {_dict(error).get('message') or error}" if error else name
+            error = record.payload_of(event.raw).get("error")  # a failed turn has no event of its own
+            note = f"{name}: {as_dict(error).get('message') or error}" if error else name
             return Turn("idle", "failed" if error else "completed", at, offset, note)
         if word == b"turn_aborted":
-            note = f"{name}: {_payload(event.raw).get('reason')}"
+            note = f"{name}: {record.payload_of(event.raw).get('reason')}"
             return Turn("idle", "interrupted", at, offset, note)
         self._look.drift("turn event", name, version, f"{self._path}@{offset}")
         return None
@@ -233,16 +215,16 @@ class _Last:
         """Calls of the open turn with these bytes in them and no output, newest first."""
         line = self._last(needle)
         while line is not None and line.offset - self._offset >= self._rest:
-            if _words(line.raw)[1] == b"function_call" and not self._answered(line):
+            if record.words(line.raw)[1] == b"function_call" and not self._answered(line):
                 yield line
             line = self._last(needle, line.offset - self._offset)
 
     def _answered(self, call: jsonl.Line) -> bool:
-        mark = b'"call_id":"%b"' % (_field(call.raw, b'"call_id":"') or b"")
+        mark = b'"call_id":"%b"' % (record.field(call.raw, b'"call_id":"') or b"")
         at = self._data.find(mark, call.offset - self._offset + len(call.raw))
         while at >= 0:
             line = self._line(at)
-            if _words(line.raw)[1] in OUTPUTS:
+            if record.words(line.raw)[1] in OUTPUTS:
                 return True
             at = self._data.find(mark, line.offset - self._offset + len(line.raw))
         return False
@@ -263,86 +245,11 @@ class _Last:
             return None, 0
         last = self._line(len(data) - 1).raw
         begun = data.count(b'\n{"timestamp":"') + data.startswith(b'{"timestamp":"')
-        if begun == data.count(b"\n") and _words(last)[0] in RECORDS:
-            return _at(last), 0
+        if begun == data.count(b"\n") and record.words(last)[0] in RECORDS:
+            return record.moment(last), 0
         piece = files.Piece(self._path, data, self._offset, 0, 0.0)
-        strange = [raw for _, raw in jsonl.lines_backwards(piece) if _words(raw)[0] not in RECORDS]
+        strange = [raw for _, raw in jsonl.lines_backwards(piece) if record.words(raw)[0] not in RECORDS]
         garbled = [raw for raw in strange if jsonl.parse(raw) is None]
-        for word in {_words(raw)[0] for raw in strange if raw not in garbled}:
+        for word in {record.words(raw)[0] for raw in strange if raw not in garbled}:
             self._look.drift("record type", word.decode("utf-8", "replace"), None, self._path)
-        return _at(last), len(garbled)
-
-
-def _words(raw: bytes) -> tuple[bytes, bytes]:
-    """The record's type and, where it directly follows, its payload's."""
-    start = raw.find(b'"type":"') + 8
-    if start < 8:
-        return b"", b""
-    end = raw.find(b'"', start)
-    inner = end + 21
-    if raw[end + 1 : inner] != b',"payload":{"type":"':
-        return raw[start:end], b""
-    return raw[start:end], raw[inner : raw.find(b'"', inner)]
-
-
-def _field(raw: bytes, key: bytes) -> bytes | None:
-    start = raw.find(key) + len(key)
-    return raw[start : raw.find(b'"', start)] if start >= len(key) else None
-
-
-def _at(raw: bytes) -> float | None:
-    found = _field(raw[:64], b'{"timestamp":"')
-    return clock.parse(found.decode("ascii", "replace")) if found else None
-
-
-def _meta(raw: bytes) -> dict[str, Any]:
-    """session_meta without the instructions, which are the bulk of it and of no use here."""
-    before, cut, _ = raw.partition(b',"base_instructions":')
-    return (_payload(before + b"}}") if cut else {}) or _payload(raw)
-
-
-def _payload(raw: bytes) -> dict[str, Any]:
-    return _dict((jsonl.parse(raw) or {}).get("payload"))
-
-
-def _said(payload: dict[str, Any]) -> str | None:
-    return _text(payload.get("message")) or _joined(_dict(payload.get("item")).get("content"))
-
-
-def _joined(content: Any) -> str | None:
-    parts = content if isinstance(content, list) else ()
-    return "\n".join(p["text"] for p in parts if isinstance(p, dict) and _text(p.get("text"))) or None
-
-
-def _typed(payload: dict[str, Any], text: str) -> bool:
-    """Whether a user-role text is a person's. Codex also says there what it wants the model to know."""
-    kinds = _dict(payload.get("internal_chat_message_metadata_passthrough")).get("content_item_kinds")
-    if isinstance(kinds, list):
-        return "user.text" in kinds
-    return not text.lstrip().startswith(("<", "# AGENTS.md"))  # older versions do not tell
-
-
-def _tokens(payload: dict[str, Any]) -> Tokens | None:
-    """Totals of the thread; `info` is null after a failed request."""
-    total = _dict(_dict(payload.get("info")).get("total_token_usage"))
-    if not total:
-        return None
-    names = ("input_tokens", "output_tokens", "cached_input_tokens", "cache_write_input_tokens")
-    return Tokens(*(v if isinstance(v := total.get(name), int) else None for name in names))
-
-
-def _entry_point(meta: dict[str, Any]) -> EntryPoint | None:
-    """How it was first started. `source` is "vscode" for every thread of a daemon: not telling."""
-    if meta.get("originator") == "codex_exec" or meta.get("source") == "exec":
-        return "headless"
-    if meta.get("originator") == "codex-tui" or meta.get("source") == "cli":
-        return "interactive"
-    return None
-
-
-def _dict(value: Any) -> dict[str, Any]:
-    return value if isinstance(value, dict) else {}
-
-
-def _text(value: Any) -> str | None:
-    return value if isinstance(value, str) and value else None
+        return record.moment(last), len(garbled)

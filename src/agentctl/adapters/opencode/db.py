@@ -14,14 +14,13 @@ from typing import Any, NamedTuple
 
 from agentctl.adapters.opencode.record import (
     GOING_ON,
-    dict_of,
     model_of,
     prompt_of,
     said_in,
     title_of,
 )
 from agentctl.truth import clock, jsonl
-from agentctl.truth.jsonl import Record
+from agentctl.truth.jsonl import Record, as_dict
 from agentctl.truth.model import Facts, Message, Tokens
 from agentctl.truth.sqlite_ro import Database
 
@@ -61,7 +60,7 @@ class Row(NamedTuple):
         """Whether its last message leaves a turn open."""
         if self.message is None or self.message.get("error"):
             return False
-        times = dict_of(self.message.get("time"))
+        times = as_dict(self.message.get("time"))
         return not times.get("completed") or self.between_steps
 
     @property

@@ -12,7 +12,6 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from agentctl.adapters.opencode.record import (
-    dict_of,
     model_of,
     prompt_of,
     said_in,
@@ -21,7 +20,7 @@ from agentctl.adapters.opencode.record import (
 )
 from agentctl.errors import Gone, Malformed, SourceError
 from agentctl.truth import clock, files, jsonl
-from agentctl.truth.jsonl import Record
+from agentctl.truth.jsonl import Record, as_dict
 from agentctl.truth.look import Look
 from agentctl.truth.model import Facts, Message, Observation
 from agentctl.truth.observe import ended
@@ -52,7 +51,7 @@ def history(look: Look, data: str, known: frozenset[str], wanted: Wanted) -> Ite
 
 def read(path: str, look: Look) -> Facts:
     info = _record(path)
-    times = dict_of(info.get("time"))
+    times = as_dict(info.get("time"))
     folders = _folders(path, look)
     names = sorted(look.names(folders.messages))  # message ids begin with their time
     last = _record(f"{folders.messages}/{names[-1]}") if names else {}
@@ -64,7 +63,7 @@ def read(path: str, look: Look) -> Facts:
         parts = [part for _, part in _parts(look, folders, names[-1])] if _open_ended(last) else []
         turn = turn_of(told, parts, look, path, version, gone=True)
     return Facts(
-        cwd=info.get("directory") or dict_of(last.get("path")).get("cwd"),
+        cwd=info.get("directory") or as_dict(last.get("path")).get("cwd"),
         model=model_of(last),
         title=title_of(info.get("title")),
         prompt=prompt_of(part for _, part in _parts(look, folders, names[0])) if names else None,

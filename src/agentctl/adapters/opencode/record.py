@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 
 from agentctl.truth import clock
-from agentctl.truth.jsonl import Record
+from agentctl.truth.jsonl import Record, as_dict
 from agentctl.truth.look import Look
 from agentctl.truth.model import PROMPT_CAP, Message, Role, Turn
 
@@ -32,7 +32,7 @@ def turn_of(
 
     `gone`: no live process can be between two steps of it any more.
     """
-    times = dict_of(message.get("time"))
+    times = as_dict(message.get("time"))
     role, created = message.get("role"), clock.from_ms(times.get("created"))
     if role == "user":
         return Turn("working", at=created, note="a prompt, and no answer begun")
@@ -42,7 +42,7 @@ def turn_of(
     completed = clock.from_ms(times.get("completed"))
     error = message.get("error")
     if error:
-        name = str(dict_of(error).get("name"))
+        name = str(as_dict(error).get("name"))
         how = "interrupted" if name == "MessageAbortedError" else "failed"
         return Turn("idle", how, completed or created, note=f"answer ended with {name}")
     if completed is None:
@@ -53,7 +53,7 @@ def turn_of(
 def _finished(
     message: Record, parts: Sequence[Record], look: Look, where: str, version: str | None, *, gone: bool
 ) -> Turn | None:
-    at, finish = clock.from_ms(dict_of(message.get("time")).get("completed")), message.get("finish")
+    at, finish = clock.from_ms(as_dict(message.get("time")).get("completed")), message.get("finish")
     if finish is None:
         # seen when a turn is aborted while it waits to retry
         return Turn("idle", "interrupted", at, note="answer completed without a finish reason")
@@ -78,7 +78,7 @@ def asking(parts: Iterable[Record]) -> tuple[str, float | None, str] | None:
         state, tool = _state(part), part.get("tool")
         if part.get("type") != "tool" or state.get("status") != "running":
             continue
-        since = clock.from_ms(dict_of(state.get("time")).get("start"))
+        since = clock.from_ms(as_dict(state.get("time")).get("start"))
         if tool == "question":
             return "question", since, "tool question is running"
         if tool in ASKING and "metadata" not in state:
@@ -114,31 +114,27 @@ def title_of(title: object) -> str | None:
 def said_in(key: str, message: Record, parts: Sequence[tuple[str, Record]]) -> Iterator[Message]:
     """What one message holds, newest first. `parts` come oldest first, each with its id."""
     role: Role = "user" if message.get("role") == "user" else "assistant"
-    at = clock.from_ms(dict_of(message.get("time")).get("created"))
+    at = clock.from_ms(as_dict(message.get("time")).get("created"))
     for part_id, part in reversed(parts):
         text, kind = part.get("text"), part.get("type")
         if kind == "text" and text:
             yield Message(f"{key}/{part_id}", "system" if part.get("synthetic") else role, str(text), at)
         elif kind == "tool":
             yield Message(f"{key}/{part_id}", "tool", _tool_text(part), at, str(part.get("tool")))
-    error = dict_of(message.get("error"))
+    error = as_dict(message.get("error"))
     if error:
-        told = dict_of(error.get("data")).get("message") or error.get("name")
+        told = as_dict(error.get("data")).get("message") or error.get("name")
         yield Message(f"{key}/error", "system", str(told), at)
 
 
-def dict_of(value: object) -> Record:
-    return value if isinstance(value, dict) else {}
-
-
 def _state(part: Record) -> Record:
-    return dict_of(part.get("state"))
+    return as_dict(part.get("state"))
 
 
 def _tool_text(part: Record) -> str:
     """What was called, then what came back."""
     state = _state(part)
-    given = dict_of(state.get("input"))
+    given = as_dict(state.get("input"))
     called = (
         given.get("command") or state.get("title") or ", ".join(f"{k}={v}" for k, v in given.items())
     )

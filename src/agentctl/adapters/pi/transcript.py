@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 from agentctl.truth import clock, files, jsonl
 from agentctl.truth.files import Piece
+from agentctl.truth.jsonl import as_text
 from agentctl.truth.look import Look
 from agentctl.truth.model import PROMPT_CAP, Facts, Message, Tokens, Turn
 
@@ -44,7 +45,7 @@ def read(path: str, look: Look) -> Facts:
         look.drift("session version", header.get("version"), None, path)
         end.turn = None
     return Facts(
-        cwd=_text_or_none(header.get("cwd")),
+        cwd=as_text(header.get("cwd")),
         model=end.model or end.chosen,
         title=end.title or name,
         prompt=prompt,
@@ -167,9 +168,9 @@ class _End:
         elif kind == "context_edit" and record.get("replacement") is None:
             self._omitted.add(str(record.get("targetId")))
         elif kind == "session_info":
-            self.title = self.title or _text_or_none(record.get("name"))
+            self.title = self.title or as_text(record.get("name"))
         elif kind == "model_change":
-            self.chosen = self.chosen or _text_or_none(record.get("modelId"))
+            self.chosen = self.chosen or as_text(record.get("modelId"))
         self._count(record.get("usage"))
 
     def tokens(self) -> Tokens | None:
@@ -178,7 +179,7 @@ class _End:
     def _message(self, offset: int, record: jsonl.Record, message: jsonl.Record) -> None:
         role = str(message.get("role"))
         if role == "assistant":
-            self.model = self.model or _text_or_none(message.get("model"))
+            self.model = self.model or as_text(message.get("model"))
             self._count(message.get("usage"))
         if not self.settled and role not in SILENT:
             self.settled = True
@@ -253,16 +254,12 @@ def _opening(piece: Piece) -> _Opening:
         if header is None:
             header = jsonl.parse(raw) or {}
         elif b'"session_info"' in raw and name is None:
-            name = _text_or_none((jsonl.parse(raw) or {}).get("name"))
+            name = as_text((jsonl.parse(raw) or {}).get("name"))
         elif b'"role":"user"' in raw:
             message = (jsonl.parse(raw) or {}).get("message")
             if isinstance(message, dict):
                 return _Opening(header, text_of(message.get("content"))[:PROMPT_CAP], name)
     return _Opening(header or {}, None, name)
-
-
-def _text_or_none(value: object) -> str | None:
-    return value if isinstance(value, str) and value else None
 
 
 def _number(value: object) -> float:
