@@ -91,6 +91,7 @@ def test_another_program_by_that_name_is_not_ours(stage: ClaudeStage) -> None:
     ],
 )
 def test_machinery_that_runs_no_session_is_not_listed(stage: ClaudeStage, argv: tuple[str, ...]) -> None:
+    _write_roster(stage)  # which names no spare that was not claimed
     stage.start(environ=BARE, argv=argv)
     assert stage.survey(Wanted()).sessions == []
 
@@ -103,6 +104,54 @@ def test_a_claimed_spare_is_a_session(stage: ClaudeStage) -> None:
     assert row.seen.session_id == puppet.session_id
     assert row.verdict.activity == "working"
     assert row.seen.facts.entry_point == "background"
+
+
+@pytest.mark.parametrize("rubbish", [None, b"", b'{"half'])
+@pytest.mark.parametrize("roster", ["names it", "is absent", "is rubbish"])
+def test_a_claimed_spare_without_its_record_is_never_stopped(
+    stage: ClaudeStage, rubbish: bytes | None, roster: str
+) -> None:
+    puppet = stage.start(environ=BARE, argv=("--bg-spare", "/tmp/x.claim.sock"))
+    puppet.do("claim")
+    puppet.do("work")
+    assert puppet.session_id is not None
+    record = stage.record(puppet)
+    if rubbish is None:
+        record.unlink()
+    else:
+        record.write_bytes(rubbish)
+    if roster == "names it":
+        _write_roster(stage, puppet)
+    elif roster == "is rubbish":
+        _roster(stage).write_text('{"workers": ')
+    row = _row(stage, puppet)
+    session = stage.session(puppet.session_id)
+    if roster == "names it":
+        assert row.seen.session_id == puppet.session_id
+        assert session.verdict.activity == "working"
+    else:  # nothing tells whose spare it is: listed, and a suspect
+        assert row.verdict.status == "running"
+        assert session.verdict.status == "unknown"
+
+
+def _roster(stage: ClaudeStage) -> Path:
+    path = stage.home / ".claude" / "daemon" / "roster.json"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    return path
+
+
+def _write_roster(stage: ClaudeStage, *claimed: Puppet) -> None:
+    workers = {
+        str(puppet.session_id)[:8]: {
+            "pid": 1,
+            "procStart": "1",
+            "sessionId": puppet.session_id,
+            "replPid": puppet.pid,
+            "replProcStart": str(puppet.identity.start),
+        }
+        for puppet in claimed
+    }
+    _roster(stage).write_text(json.dumps({"proto": 1, "workers": workers}))
 
 
 # is the record this process's?

@@ -208,7 +208,7 @@ def _merged(facts: Facts, record: jsonl.Record) -> Facts:
 def _without_session(found: Paper, look: Look) -> Iterator[Observation]:
     """A process that runs no session we can name: its row says why, where that is known."""
     process = found.process
-    if found.record is None and "--bg-spare" in process.argv[1:2]:
+    if found.unclaimed:
         look.set_aside(process, "a spare for background jobs, not claimed yet")
         return
     if found.record is None and process.argv[1:2] and process.argv[1] in COMMANDS:

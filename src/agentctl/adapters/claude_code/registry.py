@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 from agentctl.errors import Gone, Malformed, SourceError
 from agentctl.truth import clock, files, jsonl
+from agentctl.truth.jsonl import as_dict
 from agentctl.truth.look import Environ, Look, home
 from agentctl.truth.model import Claim, Evidence
 from agentctl.truth.procfs import Process
@@ -42,6 +43,7 @@ class Paper(NamedTuple):
     path: str
     record: jsonl.Record | None  # None: none, or none that can be believed
     doubt: Evidence | None = None  # why not
+    unclaimed: bool = False  # a spare for background jobs that no job has taken
 
     @property
     def session_id(self) -> str | None:
@@ -61,7 +63,31 @@ def paper(process: Process, look: Look) -> Paper:
         found = _look_up(process, inner, root, look)
     if found.record is None and found.doubt is not None:
         look.problem("stale", found.doubt.note, found.path)
-    return found
+    return _by_roster(found, look) if found.record is None and is_spare(process) else found
+
+
+def is_spare(process: Process) -> bool:
+    return "--bg-spare" in process.argv[1:2]
+
+
+def _by_roster(found: Paper, look: Look) -> Paper:
+    """A spare keeps its arguments when a job takes it, and its own record may be gone or unreadable:
+    the supervisor's roster tells which job it runs. Where that cannot be read, nothing tells."""
+    path = f"{found.root}/daemon/roster.json"
+    try:
+        workers = as_dict(load(path).get("workers")).values()
+    except Gone:
+        return found
+    except SourceError as error:
+        look.unreadable(error)
+        return found
+    process = found.process
+    numbers, start = (process.pid, _inner_pid(process)), str(process.identity.start)
+    named = (w for w in map(as_dict, workers) if w.get("replPid") in numbers)
+    mine = next((w for w in named if w.get("replProcStart") == start), None)
+    if mine is None:
+        return found._replace(unclaimed=True)
+    return found._replace(path=path, record={"sessionId": mine.get("sessionId"), "kind": "bg"})
 
 
 def _look_up(process: Process, number: int, root: str, look: Look) -> Paper:

@@ -54,7 +54,7 @@ def _agents(deadline: float | None) -> list[Finding]:
         view.owned = tuple(s.seen.owner for s in live if s.seen.owner and s.seen.adapter == known.name)
         try:
             found += findings.of_agent(registry.load(known.name), view, live)
-        except Exception as error:  # noqa: BLE001 - a third party's fault is a finding
+        except (Exception, SystemExit) as error:  # noqa: BLE001 - a third party's fault is a finding
             view.problem("broken", f"{type(error).__name__}: {error}", known.name)
         problems += [p for p in view.problems if p not in problems]
     return found + [findings.of_problem(problem) for problem in _distinct(problems)]
