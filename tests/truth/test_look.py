@@ -335,3 +335,28 @@ def test_the_moment_of_a_look_is_before_its_processes() -> None:
     assert before <= look.now
     newest = max(look.started_at(process) for process in look.table.values())
     assert newest <= time.time() + 0.1
+
+
+def test_another_user_s_process_is_no_suspect_for_our_session() -> None:
+    if os.geteuid() != 0:
+        pytest.skip("only root can start a process as somebody else")
+    other = subprocess.Popen(["cat"], stdin=subprocess.PIPE, user=NOBODY)
+    try:
+        its, ours = (procfs.read_process(pid, procfs.boot_id()) for pid in (other.pid, os.getpid()))
+        look = Look({}, {}, now=time.time() + 60)
+        look.loose = (its,)
+        assert look.unowned(look.now, uid=NOBODY).claim == "ambiguous"
+        assert look.unowned(look.now, uid=4242).claim == "gone"
+        assert look.unowned(look.now).claim == "ambiguous"  # whose file it is is not known
+        look.loose = (its, ours)
+        assert look.unowned(look.now, uid=4242).note.startswith(f"pid {os.getpid()}:")  # root may
+    finally:
+        other.communicate(timeout=20)
+
+
+def test_a_suspect_that_has_ended_is_none() -> None:
+    ended = subprocess.Popen(["cat"], stdin=subprocess.PIPE)
+    look = Look({}, {}, now=time.time() + 60)
+    look.loose = (procfs.read_process(ended.pid, procfs.boot_id()),)
+    ended.communicate(timeout=20)
+    assert look.unowned(look.now, uid=os.getuid()).claim == "gone"

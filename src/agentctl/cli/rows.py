@@ -41,8 +41,7 @@ def in_order(sessions: Iterable[Session]) -> list[Session]:
 
 
 def _freshness(session: Session) -> float:
-    facts = session.seen.facts
-    return facts.last_activity_at or facts.started_at or 0
+    return latest(session) or 0
 
 
 def latest(session: Session) -> float | None:

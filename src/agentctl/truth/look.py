@@ -96,10 +96,15 @@ class Look:
         self.aside[process.pid] = why
 
     def unowned(
-        self, written_at: float | None, may: Callable[[Process], bool] | None = None
+        self,
+        written_at: float | None,
+        may: Callable[[Process], bool] | None = None,
+        *,
+        uid: int | None = None,
     ) -> Evidence:
         """Evidence on a session of this adapter that no live process is bound to. `may` tells which
-        of the loose processes may run it, where the adapter knows."""
+        of the loose processes may run it, where the adapter knows; `uid` is whose file it is in, which
+        no other user but root goes on with."""
         if written_at is not None and written_at > self.now:
             note = "written after we looked at the processes: its writer may have started since"
             return Evidence("hidden", "/proc", "kernel", at=self.now, note=note)
@@ -111,7 +116,7 @@ class Look:
             boot_time=self.boot_time,
             ticks=procfs.TICKS,
             written_at=written_at,
-            may=may,
+            may=lambda process: _may_run(process, may, uid),
         )
 
     def fate(self, pid: int, start: int, named_by: str) -> Iterator[Evidence]:
@@ -252,6 +257,15 @@ def twins(processes: Sequence[Process]) -> set[int]:
 def _named(comm: str, comms: frozenset[str]) -> bool:
     # "#.#.#" stands for a binary named after its version (~/.local/share/claude/versions/2.1.325)
     return comm in comms or ("#.#.#" in comms and comm[:1].isdigit() and comm.count(".") >= 2)
+
+
+def _may_run(process: Process, may: Callable[[Process], bool] | None, uid: int | None) -> bool:
+    try:
+        return (uid is None or process.uid in (uid, 0)) and (may is None or may(process))
+    except Gone:
+        return False
+    except SourceError:  # withheld: for all we know, it may
+        return True
 
 
 def _home_of(uid: int) -> str | None:

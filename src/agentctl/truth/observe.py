@@ -51,7 +51,8 @@ def ended(
         unread = Evidence("hidden", error.source, "journal", note=f"its transcript: {error.why}")
         yield Observation(look.adapter, session_id, (unread, *more), transcript=path)
         return
-    owner = look.unowned(status.st_mtime, None if may is None else lambda p: may(p, facts))
+    suspect = None if may is None else lambda p: may(p, facts)
+    owner = look.unowned(status.st_mtime, suspect, uid=status.st_uid)
     evidence = (*more, owner, *said(facts, path))
     yield Observation(look.adapter, session_id, evidence, facts, None, path)
 

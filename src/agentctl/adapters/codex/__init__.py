@@ -292,7 +292,8 @@ def _packed(session_id: str, path: str, wanted: Wanted, look: Look) -> Iterator[
         look.problem(
             "unsupported", "compressed rollouts (.jsonl.zst) are not read", os.path.dirname(path)
         )
-        yield Observation(look.adapter, session_id, (look.unowned(status.st_mtime),), transcript=path)
+        owner = look.unowned(status.st_mtime, uid=status.st_uid)
+        yield Observation(look.adapter, session_id, (owner,), transcript=path)
 
 
 def _named(seen: Observation, title: str | None) -> Observation:

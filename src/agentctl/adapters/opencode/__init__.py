@@ -207,7 +207,9 @@ def _ended(look: Look, path: str, wanted: Wanted) -> Iterator[Observation]:
     except SourceError as error:
         look.unreadable(error)
         return
+    status = look.status(path)
+    uid = status.st_uid if status is not None else None
     for row in rows:
-        gone = look.unowned(row.updated)
+        gone = look.unowned(row.updated, uid=uid)
         evidence = (gone, *words.evidence(look, row, gone=gone.claim == "gone"))
         yield Observation(look.adapter, row.id, evidence, words.facts(row), None, path)
