@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from agentctl.cli import ask
+from agentctl import asking
 from agentctl.cli.complete import SHELLS, script
 from agentctl.cli.verb import Parser
 from agentctl.errors import UsageError
@@ -24,7 +24,7 @@ def parser() -> argparse.ArgumentParser:
 
 def run(arguments: argparse.Namespace) -> int:
     if arguments.ids:
-        ids = [s.seen.session_id for s in ask.everything().sessions if s.seen.session_id]
+        ids = [s.seen.session_id for s in asking.everything().sessions if s.seen.session_id]
         print("".join(f"{id_}\n" for id_ in ids if harmless(id_)), end="")
         return 0
     if arguments.shell is None:

@@ -6,9 +6,10 @@ import argparse
 import json
 import os
 
+from agentctl import asking
 from agentctl.adapters import registry
 from agentctl.cli import arguments as words
-from agentctl.cli import ask, findings, text
+from agentctl.cli import findings, text
 from agentctl.cli.findings import Finding
 from agentctl.cli.verb import Parser
 from agentctl.truth.look import Look
@@ -44,7 +45,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _agents(deadline: float | None) -> list[Finding]:
-    everything = ask.everything(Wanted(), (), deadline)
+    everything = asking.everything(Wanted(), (), deadline)
     live = [s for s in everything.sessions if s.seen.owner is not None]
     problems = list(everything.problems)
     found: list[Finding] = []

@@ -10,6 +10,7 @@ import sys
 import time
 from typing import Any, NoReturn
 
+from agentctl import asking
 from agentctl.cli import arguments as words
 from agentctl.cli import ask, rows, table, text
 from agentctl.cli.verb import Parser
@@ -70,7 +71,7 @@ def run(arguments: argparse.Namespace) -> int:
 def _ask(arguments: argparse.Namespace) -> Survey:
     since = arguments.since or 0.0
     ended = arguments.all or arguments.since is not None or "stopped" in (arguments.status or ())
-    found = ask.everything(Wanted(since) if ended else None, arguments.adapter, arguments.deadline)
+    found = asking.everything(Wanted(since) if ended else None, arguments.adapter, arguments.deadline)
     narrow = arguments.status or arguments.group or arguments.cwd is not None
     kept = [s for s in found.sessions if _matches(s, arguments)] if narrow else found.sessions
     return Survey(rows.in_order(kept), found.problems)
