@@ -8,7 +8,7 @@ import pytest
 
 from agentctl import asking, paths
 from agentctl.errors import UsageError
-from agentctl.store import launches
+from agentctl.store import ledger
 from agentctl.truth.model import Launch, ProcessIdentity
 from agentctl.truth.survey import Wanted
 from tests.fakes.demo import DemoStage
@@ -28,8 +28,8 @@ def stage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[DemoStage
 
 def test_labels_come_from_our_notes(stage: DemoStage) -> None:
     puppet = stage.start()
-    note = Launch("l1", puppet.identity, puppet.session_id, name="mine", group="g")
-    launches.record(paths.notes_file(stage.environ["AGENTCTL_HOME"]), note)
+    note = Launch("l1", puppet.identity, puppet.session_id, "mine", "g", created_at=1.0)
+    ledger.record(paths.notes_file(stage.environ["AGENTCTL_HOME"]), note)
     (session,) = asking.everything().sessions
     assert session.launch == note
 
@@ -46,7 +46,7 @@ def test_notes_that_make_no_sense_cost_labels_only(stage: DemoStage) -> None:
 
 def test_a_note_alone_makes_no_session(stage: DemoStage) -> None:
     note = Launch("l1", ProcessIdentity("b", 1, 2), "some-id", name="ghost")
-    launches.record(paths.notes_file(stage.environ["AGENTCTL_HOME"]), note)
+    ledger.record(paths.notes_file(stage.environ["AGENTCTL_HOME"]), note)
     assert asking.everything(Wanted()).sessions == []
 
 

@@ -21,7 +21,7 @@ import agentctl
 from agentctl import paths
 from agentctl.adapters.registry import registered
 from agentctl.cli import text
-from agentctl.store import launches
+from agentctl.store import ledger
 from agentctl.truth import procfs
 from agentctl.truth.look import Look
 from agentctl.truth.model import Launch
@@ -105,7 +105,7 @@ class Show:
     def begin(self) -> None:
         for directory, name, script in CAST:
             actor = Actor(f"{self.home}/{directory}", name, script, self._environ)
-            launches.record(paths.notes_file(f"{self.home}/.agentctl"), actor.note())
+            ledger.record(paths.notes_file(f"{self.home}/.agentctl"), actor.note())
             self.actors.append(actor)
 
     def wait(self, seconds: float) -> None:

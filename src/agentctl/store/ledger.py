@@ -1,0 +1,94 @@
+"""Writes launch notes, each in one transaction: any of them may be the last thing this process does."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+import time
+from collections.abc import Iterable
+
+from agentctl.store import db, locks
+from agentctl.truth.model import Exit, HookRun, Launch, ProcessIdentity
+
+
+def record(path: str, launch: Launch) -> None:
+    with db.transaction(path) as connection:
+        _insert(connection, launch)
+
+
+def begin(path: str, launch: Launch, *, force: bool = False) -> None:
+    """The note and the lock on its directory, in one step. Raises Refused where somebody holds it."""
+    with db.transaction(path) as connection:
+        if launch.cwd is not None:
+            locks.take(connection, launch.cwd, launch.id, launch.identity, force=force)
+        _insert(connection, launch)
+
+
+def learned(path: str, launch_id: str, session_id: str, identity: ProcessIdentity) -> None:
+    """Which session it is, and which process runs it: that need not be the one that we started."""
+    with db.transaction(path) as connection:
+        connection.execute(
+            "update launch set session_id = ?, boot = ?, pid = ?, start = ? where id = ?",
+            (session_id, *identity, launch_id),
+        )
+        locks.pass_on(connection, launch_id, identity)
+
+
+def claim_end(path: str, launch_id: str) -> bool:
+    """Whether the caller is the one who finishes this launch: true once, for one of all who ask."""
+    with db.transaction(path) as connection:
+        told = connection.execute(
+            "update launch set finished_at = ? where id = ? and finished_at is null",
+            (time.time(), launch_id),
+        )
+        return told.rowcount == 1
+
+
+def ended(path: str, launch_id: str, how: Exit) -> None:
+    with db.transaction(path) as connection:
+        connection.execute(
+            "update launch set ended_at = ?, exit_code = ? where id = ?", (how.at, how.code, launch_id)
+        )
+
+
+def hook_ran(path: str, launch_id: str, run: HookRun) -> None:
+    with db.transaction(path) as connection:
+        connection.execute(
+            "update launch set detail = json_set(detail, '$.hooks[#]', json(?)) where id = ?",
+            (json.dumps(list(run)), launch_id),
+        )
+
+
+def forget(path: str, launch_ids: Iterable[str]) -> None:
+    with db.transaction(path) as connection:
+        for launch_id in launch_ids:
+            connection.execute("delete from launch where id = ?", (launch_id,))
+            connection.execute("delete from lock where launch = ?", (launch_id,))
+
+
+def _insert(connection: sqlite3.Connection, launch: Launch) -> None:
+    detail = {
+        "adapter": launch.adapter,
+        "cwd": launch.cwd,
+        "model": launch.model,
+        "worktree": launch.worktree,
+        "on_complete": launch.on_complete,
+        "hooks": launch.hooks,
+    }
+    connection.execute(
+        'insert or replace into launch (id, boot, pid, start, session_id, name, "group", spec, meta,'
+        " detail, created_at, ended_at, exit_code) values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        (
+            launch.id,
+            *launch.identity,
+            launch.session_id,
+            launch.name,
+            launch.group,
+            launch.spec,
+            json.dumps(dict(launch.meta)),
+            json.dumps({name: value for name, value in detail.items() if value}),
+            launch.created_at if launch.created_at is not None else time.time(),
+            launch.ended.at if launch.ended else None,
+            launch.ended.code if launch.ended else None,
+        ),
+    )
