@@ -63,6 +63,8 @@ def run(name: str, words: list[str]) -> int:
             raise
         sys.stdout.flush()
         print(f"agentctl: {one_line(str(error))}", file=sys.stderr)
+        for line in error.said:
+            print(f"  | {one_line(line)}", file=sys.stderr)
         if error.hint:
             print(f"  {one_line(error.hint)}", file=sys.stderr)
         return error.exit_code

@@ -44,6 +44,10 @@ class Journal:
         for path in (self._path, self._live):
             os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
 
+    @property
+    def exists(self) -> bool:
+        return os.path.exists(self._path)
+
     def write(self, type_: str, **fields: object) -> None:
         line = json.dumps({"type": type_, "at": time.time(), **fields})
         fd = os.open(self._path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
@@ -164,28 +168,37 @@ class Agent:
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="demo-agent", description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("prompt", help='what to do, e.g. "work 20, ask, work 5, exit 3"')
+    parser.add_argument(
+        "prompt", help='what to do, e.g. "work 20, ask, work 5, exit 3"; -: standard input'
+    )
     parser.add_argument("--steps", action="store_true", help="take steps from standard input")
     parser.add_argument("--resume", metavar="ID", help="go on with a session")
+    parser.add_argument("--model", default=MODEL, help="the name to go by")
+    parser.add_argument("--late", type=float, default=0.0, help="seconds before there is a session")
     arguments = parser.parse_args()
+    prompt = sys.stdin.read() if arguments.prompt == "-" else arguments.prompt
     with open("/proc/self/comm", "w", encoding="ascii") as comm:
         comm.write("demo-agent")  # "python" would say nothing to a person looking at ps
     home = os.environ.get("DEMO_AGENT_HOME") or os.path.expanduser("~/.demo-agent")
+    time.sleep(arguments.late)  # as agents do that load for long
     session = arguments.resume or str(uuid.uuid4())
     journal = Journal(home, session)
+    if arguments.resume is not None and not journal.exists:
+        print(f"demo-agent: no session {session}", file=sys.stderr)
+        sys.exit(1)
     agent = Agent(journal)
     if arguments.resume is None:
         journal.write(
-            "session", id=session, cwd=os.getcwd(), model=MODEL, version=VERSION,
+            "session", id=session, cwd=os.getcwd(), model=arguments.model, version=VERSION,
             interactive=arguments.steps,
         )  # fmt: skip
-    journal.write("say", role="user", text=arguments.prompt)
+    journal.write("say", role="user", text=prompt)
     journal.announce(session)
     if arguments.steps:
         follow(agent, session)
     else:
         print(session, flush=True)
-        perform(agent, arguments.prompt)
+        perform(agent, prompt)
     agent.end()
 
 

@@ -8,7 +8,7 @@ import time
 from collections.abc import Iterable
 
 from agentctl.store import db, locks
-from agentctl.truth.model import Exit, HookRun, Launch, ProcessIdentity
+from agentctl.truth.model import Exit, HookRun, Launch
 
 
 def record(path: str, launch: Launch) -> None:
@@ -24,14 +24,14 @@ def begin(path: str, launch: Launch, *, force: bool = False) -> None:
         _insert(connection, launch)
 
 
-def learned(path: str, launch_id: str, session_id: str, identity: ProcessIdentity) -> None:
-    """Which session it is, and which process runs it: that need not be the one that we started."""
+def learned(path: str, note: Launch) -> None:
+    """Its session's id, and the process that runs it."""
     with db.transaction(path) as connection:
         connection.execute(
             "update launch set session_id = ?, boot = ?, pid = ?, start = ? where id = ?",
-            (session_id, *identity, launch_id),
+            (note.session_id, *note.identity, note.id),
         )
-        locks.pass_on(connection, launch_id, identity)
+        locks.pass_on(connection, note.id, note.identity)
 
 
 def claim_end(path: str, launch_id: str) -> bool:

@@ -1,0 +1,230 @@
+"""Starts one agent and returns its session, under the agent's own id, or fails with the agent's own
+words and leaves nothing behind."""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from agentctl import asking, paths
+from agentctl.adapters.plans import Command
+from agentctl.control import output, spawn
+from agentctl.errors import Gone, StartFailed, Unreachable
+from agentctl.store import launches, ledger
+from agentctl.truth import procfs
+from agentctl.truth.files import translated
+from agentctl.truth.model import Exit, Launch, ProcessIdentity, Session, Worktree
+from agentctl.truth.pidfd import Handle
+from agentctl.truth.procfs import Process
+from agentctl.truth.survey import Wanted
+from agentctl.truth.watch import Watch
+
+PATIENCE = 120.0  # seconds an agent may take to have a session; some load for long on a busy machine
+# Seconds between two looks once the id is known: an agent's records may be in directories that do not
+# exist yet, so there is nothing that could be watched.
+BEAT = 0.03
+LAST_WORD = 5.0  # seconds the shim may take to write down an end that we have seen
+
+MARKER = "AGENTCTL_LAUNCH_ID"
+
+
+class Order(NamedTuple):
+    """One launch, decided before anything is done."""
+
+    adapter: str
+    command: Command  # argv[0] is a path
+    environ: Mapping[str, str]  # all of it
+    id: str
+    name: str | None = None
+    group: str | None = None
+    spec: str | None = None
+    meta: tuple[tuple[str, str], ...] = ()
+    model: str | None = None
+    worktree: Worktree | None = None
+    on_create: str | None = None
+    on_complete: str | None = None
+    timeout: float | None = None
+    force: bool = False
+
+
+def new_id() -> str:
+    return uuid.uuid4().hex[:12]
+
+
+def launch(state: str, order: Order) -> Session:
+    """Raises StartFailed, Refused where the directory is held, Unreachable where it has no session in
+    time (it runs on, and can be asked about by its pid)."""
+    notes = paths.notes_file(state)
+    folder = launches.folder(notes, order.id)
+    child = spawn.Child(_spec(state, folder, order), order.environ)
+    try:
+        ledger.begin(notes, _note(order, child.identity), force=order.force)
+        _go(child, folder, order)
+        session = _session(child.identity, folder, order)
+        note = _learned(notes, _note(order, child.identity), session)
+    except Unreachable:  # it lives: all that we know of it stays
+        child.release()
+        raise
+    except BaseException:
+        _undo(child, notes, folder, order.id)
+        raise
+    child.release()
+    return session._replace(launch=note)
+
+
+def _spec(state: str, folder: str, order: Order) -> bytes:
+    command = order.command
+    then = (state, order.id)
+    return spawn.spec(folder, command.cwd, command.argv, order.environ, timeout=order.timeout, then=then)
+
+
+def _note(order: Order, identity: ProcessIdentity) -> Launch:
+    return Launch(
+        order.id,
+        identity,
+        order.command.session_id,
+        order.name,
+        order.group,
+        order.spec,
+        order.meta,
+        order.adapter,
+        order.command.cwd,
+        order.model,
+        order.worktree,
+        order.on_complete,
+        time.time(),
+    )
+
+
+def _go(child: spawn.Child, folder: str, order: Order) -> None:
+    try:
+        output.make(folder, order.command.stdin)
+    except OSError as error:
+        raise translated(error, folder) from error
+    child.go()
+
+
+def _undo(child: spawn.Child, notes: str, folder: str, launch_id: str) -> None:
+    """As if it had never been: the process, the note, the lock, the folder."""
+    _kill(child.identity)
+    child.forget()
+    ledger.forget(notes, [launch_id])
+    output.remove(folder)
+
+
+def _kill(identity: ProcessIdentity) -> None:
+    from signal import SIGKILL
+
+    try:
+        with Handle(identity) as handle:
+            handle.signal(SIGKILL)
+            handle.wait(LAST_WORD)
+    except Gone:
+        pass
+
+
+def _session(identity: ProcessIdentity, folder: str, order: Order) -> Session:
+    """Wait until the session that this process runs is one that `list` shows."""
+    deadline = time.monotonic() + PATIENCE
+    session_id, lines = order.command.session_id, output.Lines(folder)
+    try:
+        agent = Handle(identity)
+    except Gone:
+        return _over(session_id or _announced(order.command, lines), folder, order)
+    with agent, Watch([folder], [agent]) as watch:
+        while True:
+            ended = agent.wait(0)  # looked at before all else, so that its last words are heard
+            session_id = session_id or _announced(order.command, lines)
+            if session_id is not None:
+                _expect(session_id, order.command)
+                session = _listed(session_id, identity, order.adapter)
+                if session is not None:
+                    return session
+            if ended:
+                return _over(session_id, folder, order)
+            left = deadline - time.monotonic()
+            if left < 0:
+                raise _late(identity)
+            watch.wait(left if session_id is None else min(BEAT, left))
+
+
+def _announced(command: Command, lines: output.Lines) -> str | None:
+    if command.announced is None:
+        return None
+    found = (command.announced(line) for line in lines.new())
+    return next((session_id for session_id in found if session_id), None)
+
+
+def _expect(session_id: str, command: Command) -> None:
+    if command.expected not in (None, session_id):
+        raise StartFailed(
+            f"it opened session {session_id} instead of {command.expected}",
+            "it was ended at once; the session you asked for is as it was",
+        )
+
+
+def _listed(session_id: str, identity: ProcessIdentity, adapter: str) -> Session | None:
+    for session in asking.everything(None, (adapter,)).sessions:
+        owner = session.seen.owner
+        if session.seen.session_id == session_id and owner is not None and _is(owner, identity):
+            return session
+    return None
+
+
+def _is(owner: Process, identity: ProcessIdentity) -> bool:
+    """Whether it is the process that we started, or one below it: what we started may be a wrapper."""
+    try:
+        while owner.identity != identity:
+            owner = procfs.read_process(owner.parent, identity.boot)
+    except Gone:  # we are past the first of all processes
+        return False
+    return True
+
+
+def _over(session_id: str | None, folder: str, order: Order) -> Session:
+    """It ended while we waited: a quick success, or a start that failed."""
+    ended = _exit(folder, order.id)
+    if ended is not None and ended.code == 0 and session_id is not None:
+        for session in asking.everything(Wanted(id_prefix=session_id), (order.adapter,)).sessions:
+            if session.seen.session_id == session_id:
+                return session
+    raise StartFailed(
+        f"{order.adapter} ended while it was being launched: {_told(ended)}",
+        said=output.last_words(folder),
+    )
+
+
+def _exit(folder: str, launch_id: str) -> Exit | None:
+    """The shim's record. It comes a moment after the process has ended."""
+    notes = paths.notes_file(folder.rpartition("/launches/")[0])
+    deadline = time.monotonic() + LAST_WORD
+    with Watch([folder], []) as watch:
+        while (ended := launches.exit_record(notes, launch_id)) is None:
+            left = deadline - time.monotonic()
+            if left <= 0 or not watch.wait(left):
+                return None
+    return ended
+
+
+def _told(ended: Exit | None) -> str:
+    if ended is None:
+        return "how, is not known"
+    return f"signal {-ended.code}" if ended.code < 0 else f"exit code {ended.code}"
+
+
+def _late(identity: ProcessIdentity) -> Unreachable:
+    return Unreachable(
+        f"no session after {PATIENCE:g} s; it runs on as pid {identity.pid}",
+        f"agentctl status pid:{identity.pid} shows it, agentctl stop pid:{identity.pid} ends it",
+    )
+
+
+def _learned(notes: str, note: Launch, session: Session) -> Launch:
+    """Which session it is, and which process runs it: that need not be the one that we started."""
+    owner = session.seen.owner
+    identity = owner.identity if owner is not None else note.identity
+    known = note._replace(session_id=session.seen.session_id, identity=identity)
+    ledger.learned(notes, known)
+    return known
