@@ -20,7 +20,7 @@ from agentctl.truth.observe import ended, facts_or_none, living, transcript
 from agentctl.truth.procfs import Process
 
 if TYPE_CHECKING:
-    from agentctl.adapters.plans import Command, LaunchRequest
+    from agentctl.adapters.plans import Command, LaunchRequest, StopPlan
 
 MODULE = "agentctl.demo.agent"
 
@@ -60,6 +60,14 @@ class Demo:
 
     def resume(self, seen: Observation, request: LaunchRequest) -> Command:
         return _command(request, "--resume", seen.session_id or "")
+
+    def stop_plan(self, seen: Observation) -> StopPlan:
+        from signal import SIGINT, SIGTERM
+
+        from agentctl.adapters.plans import StopPlan
+
+        told = (("DEMO_AGENT_PID", str(seen.owner.pid)),) if seen.owner is not None else ()
+        return StopPlan(signals=((SIGINT, 3.0), (SIGTERM, 3.0)), markers=told)
 
     def places(self, look: Look) -> Iterable[Place]:
         for root in look.roots(_root):

@@ -7,6 +7,8 @@
     rest       close the turn and sit idle (woken by SIGUSR1)
     fail       close the turn with an error and exit 1
     hang       keep the turn open for ever and write nothing
+    tool       run a command that outlives it: in a session of its own, told whose it is
+    stubborn   ignore SIGINT and SIGTERM from now on
     exit N     close the turn and exit N
 
 With --steps the prompt is only kept and the steps come from standard input, each answered with the
@@ -101,6 +103,12 @@ class Agent:
             self._close("failed")
         elif verb == "hang":
             self._open()
+        elif verb == "tool":
+            self._open()
+            _run_tool()
+        elif verb == "stubborn":
+            for number in (signal.SIGINT, signal.SIGTERM):
+                signal.signal(number, signal.SIG_IGN)
         elif verb == "exit":
             if self._turn_open:
                 self._close("completed" if number == 0 else "failed")
@@ -127,11 +135,13 @@ class Agent:
 
     def _await_answer(self) -> None:
         # The others are blocked meanwhile: no handler interrupts sigwait(), it must fetch them.
-        signal.pthread_sigmask(signal.SIG_BLOCK, ENDINGS)
-        got = signal.sigwait({signal.SIGUSR1, *ENDINGS})
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, ENDINGS)
-        if got != signal.SIGUSR1:
-            signal.raise_signal(got)
+        while True:
+            signal.pthread_sigmask(signal.SIG_BLOCK, ENDINGS)
+            got = signal.sigwait({signal.SIGUSR1, *ENDINGS})
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, ENDINGS)
+            if got == signal.SIGUSR1:
+                return
+            signal.raise_signal(got)  # ends it, unless it is stubborn
 
     def _forget_answers(self) -> None:
         """Given before there was a question."""
@@ -164,6 +174,17 @@ class Agent:
     def _leave(self, code: int) -> None:
         self._journal.withdraw()
         sys.exit(code)
+
+
+def _run_tool() -> None:
+    """As agents do: not waited for, and with their pid in its environment."""
+    environ = {**os.environ, "DEMO_AGENT_PID": str(os.getpid())}
+    null = [(os.POSIX_SPAWN_OPEN, stream, os.devnull, os.O_RDWR, 0) for stream in (0, 1, 2)]
+    command = ["sleep", "1000"]
+    signals = [signal.SIGUSR1, *ENDINGS]
+    os.posix_spawnp(
+        command[0], command, environ, file_actions=null, setsid=True, setsigmask=(), setsigdef=signals
+    )
 
 
 def main() -> None:
