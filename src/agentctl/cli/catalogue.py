@@ -6,6 +6,8 @@ VERBS = {
     "why": "the evidence behind a status",
     "peek": "the last things said in a session",
     "logs": "what was said in a session, and what comes next",
+    "launch": "start an agent, or several side by side",
+    "resume": "go on with an ended session",
     "doctor": "what agentctl can see here, and what it cannot",
     "demo": "see it work on built-in demo agents, in a temporary home",
     "completion": "completion for bash, zsh or fish",

@@ -14,7 +14,7 @@ from agentctl.errors import AgentctlError, UsageError
 
 
 class Verb(Protocol):
-    def parser(self) -> argparse.ArgumentParser: ...
+    def parser(self) -> Parser: ...
     def run(self, arguments: argparse.Namespace) -> int: ...
 
 
@@ -28,7 +28,10 @@ class Formatter(argparse.RawDescriptionHelpFormatter):
 class Parser(argparse.ArgumentParser):
     """An argument parser whose errors are ours: one line, and where to read on."""
 
-    def __init__(self, verb: str, description: str, examples: str) -> None:
+    def __init__(
+        self, verb: str, description: str, examples: str, *, takes_native: bool = False
+    ) -> None:
+        self._takes_native = takes_native  # words after -- are another program's: `.native`
         super().__init__(
             prog=f"agentctl {verb}",
             description=description,
@@ -36,6 +39,15 @@ class Parser(argparse.ArgumentParser):
             formatter_class=Formatter,
             allow_abbrev=False,
         )
+
+    def parse_words(self, words: list[str]) -> argparse.Namespace:
+        if not self._takes_native:
+            return self.parse_args(words)
+        here = words.index("--") if "--" in words else len(words)
+        # intermixed: positional words may stand between the options
+        given = self.parse_intermixed_args(words[:here])
+        given.native = tuple(words[here + 1 :])
+        return given
 
     def error(self, message: str) -> NoReturn:
         raise UsageError(message, f"see: {self.prog} --help")
@@ -53,7 +65,7 @@ def find(name: str) -> Verb:
 def run(name: str, words: list[str]) -> int:
     try:
         verb = find(name)
-        given = verb.parser().parse_args(words)
+        given = verb.parser().parse_words(words)
         if not gc.isenabled():
             gc.freeze()  # what was made so far is never looked at: there is nothing to collect in it
             gc.enable()

@@ -47,6 +47,7 @@ class Order(NamedTuple):
     on_complete: str | None = None
     timeout: float | None = None
     force: bool = False
+    at: float = 0.0  # when it was given
 
 
 def new_id() -> str:
@@ -71,6 +72,12 @@ def launch(state: str, order: Order) -> Session:
         _undo(child, notes, folder, order.id)
         raise
     child.release()
+    if order.on_create is not None:
+        from agentctl.control import hooks
+
+        run = hooks.run("on-create", order.on_create, note, folder, hooks.facts(note))
+        ledger.hook_ran(notes, order.id, run)
+        note = note._replace(hooks=(run,))
     return session._replace(launch=note)
 
 
@@ -94,7 +101,7 @@ def _note(order: Order, identity: ProcessIdentity) -> Launch:
         order.model,
         order.worktree,
         order.on_complete,
-        time.time(),
+        order.at,
     )
 
 
@@ -187,13 +194,23 @@ def _over(session_id: str | None, folder: str, order: Order) -> Session:
     """It ended while we waited: a quick success, or a start that failed."""
     ended = _exit(folder, order.id)
     if ended is not None and ended.code == 0 and session_id is not None:
-        for session in asking.everything(Wanted(id_prefix=session_id), (order.adapter,)).sessions:
-            if session.seen.session_id == session_id:
-                return session
+        session = _written(session_id, order)
+        if session is not None:
+            return session
     raise StartFailed(
         f"{order.adapter} ended while it was being launched: {_told(ended)}",
         said=output.last_words(folder),
     )
+
+
+def _written(session_id: str, order: Order) -> Session | None:
+    """The ended session, if this launch has left a word in it: an agent that is asked to go on with
+    one may well do nothing and call that a success."""
+    for session in asking.everything(Wanted(id_prefix=session_id), (order.adapter,)).sessions:
+        last = session.seen.facts.last_activity_at
+        if session.seen.session_id == session_id and (last is None or last >= order.at - 1):
+            return session
+    return None
 
 
 def _exit(folder: str, launch_id: str) -> Exit | None:

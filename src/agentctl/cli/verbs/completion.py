@@ -15,7 +15,7 @@ EXAMPLES = """\
   agentctl completion fish > ~/.config/fish/completions/agentctl.fish"""
 
 
-def parser() -> argparse.ArgumentParser:
+def parser() -> Parser:
     made = Parser("completion", "Print a completion script for a shell.", EXAMPLES)
     made.add_argument("shell", metavar="SHELL", nargs="?", help=" or ".join(SHELLS))
     made.add_argument("--ids", action="store_true", help="print the ids of live sessions (for scripts)")

@@ -22,7 +22,7 @@ EXAMPLES = """\
 LEVELS = {"ok": "green", "note": "yellow", "wrong": "red"}
 
 
-def parser() -> argparse.ArgumentParser:
+def parser() -> Parser:
     made = Parser("doctor", "What agentctl can see here, and what it cannot.", EXAMPLES)
     words.add_common(made)
     return made

@@ -30,7 +30,7 @@ PAGE = 64  # sessions written at once
 REFRESH = 1.0  # seconds. A poll, because without the daemon nobody tells us what changed elsewhere
 
 
-def parser() -> argparse.ArgumentParser:
+def parser() -> Parser:
     made = Parser("list", "Every live session on this machine; with -a the ended ones too.", EXAMPLES)
     made.add_argument("-a", "--all", action="store_true", help="ended sessions too, newest first")
     made.add_argument(

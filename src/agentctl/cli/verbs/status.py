@@ -19,7 +19,7 @@ EXAMPLES = """\
   agentctl status 4f2a --json   for a script"""
 
 
-def parser() -> argparse.ArgumentParser:
+def parser() -> Parser:
     made = Parser("status", "All facts of one session.", EXAMPLES)
     words.add_session(made)
     return made

@@ -1,0 +1,100 @@
+"""Start an agent, or a group of them, and print the sessions' own ids."""
+
+from __future__ import annotations
+
+import argparse
+import os
+
+from agentctl import config, paths
+from agentctl.cli import launching
+from agentctl.cli.verb import Parser
+from agentctl.control.launch import launch
+from agentctl.control.order import prepared
+from agentctl.control.prompt import size
+from agentctl.errors import Unreachable, UsageError
+
+EXAMPLES = """\
+  agentctl launch claude-code -p "fix the flaky test"
+  agentctl launch codex --prompt-file task.md --cwd ~/shop --name checkout --wait
+  git diff | agentctl launch pi -                       the prompt from standard input
+  agentctl launch codex -p "…" --dry-run                what would be run, and with what
+  agentctl launch opencode -p "…" -- --agent plan       words for the agent itself
+  agentctl launch --adapter claude-code --adapter codex --worktree . -p "…"
+                                                        the same task, side by side
+  agentctl launch --matrix tasks.yaml                   as a file says"""
+
+
+def parser() -> Parser:
+    made = Parser(
+        "launch", "Start an agent, detached, and print its session's id.", EXAMPLES, takes_native=True
+    )
+    made.add_argument(
+        "words", nargs="*", metavar="ADAPTER", help="which agent; - reads the prompt from standard input"
+    )
+    _add_prompt(made)
+    _add_slots(made)
+    launching.add_agent(made)
+    launching.add_launch(made)
+    return made
+
+
+def run(arguments: argparse.Namespace) -> int:
+    settings = config.load(os.environ)
+    state = paths.state_directory(os.environ)
+    if state is None:
+        raise Unreachable("no home is known to keep the launch in", "set AGENTCTL_HOME")
+    adapter, stdin = _named(arguments, settings)
+    wish = launching.wish(adapter, arguments, settings, launching.prompt(arguments, stdin=stdin))
+    start = prepared(wish, os.environ)
+    if arguments.dry_run:
+        launching.show_plan([launching.described(start)], as_json=arguments.json)
+        return 0
+    return launching.finished([launch(state, start.order)], arguments)
+
+
+def _named(arguments: argparse.Namespace, settings: config.Config) -> tuple[str, bool]:
+    """The adapter, and whether the prompt comes from standard input."""
+    words = [word for word in arguments.words if word != "-"]
+    if len(words) > 1:
+        raise UsageError(f"one agent at a time: {' '.join(words)}", "several: --adapter A --adapter B")
+    name = words[0] if words else settings.defaults.adapter.value
+    if name is None:
+        known = ", ".join(settings.agents)
+        raise UsageError(
+            "which agent?", f"name one ({known}), or set defaults.adapter: agentctl config init"
+        )
+    if name not in settings.agents:
+        raise UsageError(f"no adapter named {name!r}", f"known adapters: {', '.join(settings.agents)}")
+    return name, "-" in arguments.words
+
+
+def _add_prompt(made: argparse.ArgumentParser) -> None:
+    group = made.add_argument_group("the prompt")
+    group.add_argument("-p", "--prompt", metavar="TEXT", help="what to do")
+    group.add_argument("--prompt-file", metavar="FILE", help="read it from a file")
+    group.add_argument("--issue", metavar="N", help="begin it with this GitHub issue (through gh)")
+    group.add_argument("--repo", metavar="OWNER/NAME", help="the issue's repository, if not this one")
+    group.add_argument("--spec", metavar="FILE", help="attach a specification, and note it")
+    group.add_argument(
+        "--file", action="append", default=[], metavar="FILE", help="attach a file; may be repeated"
+    )
+    group.add_argument(
+        "--max-file-size", type=size, metavar="B", help="of an attached file (1M; 64K, 2M, …)"
+    )
+    group.add_argument("--append-system-prompt", metavar="TEXT", help="add to the agent's own")
+
+
+def _add_slots(made: argparse.ArgumentParser) -> None:
+    group = made.add_argument_group("which agents, and where")
+    group.add_argument(
+        "--adapter", action=launching.Slots, metavar="A", help="which agent; repeated: one slot each"
+    )
+    group.add_argument(
+        "--model", action=launching.Slots, metavar="M", help="its model; repeated: one slot each"
+    )
+    group.add_argument("--cwd", metavar="DIR", help="its directory (this one)")
+    group.add_argument("--matrix", metavar="FILE", help="slots, prompts and hooks from a YAML file")
+    group.add_argument("--group", metavar="G", help="label to find and compare them by")
+    group.add_argument("--worktree", metavar="REPO", help="a git worktree of its own for each")
+    group.add_argument("--branch", metavar="B", help="the worktree's branch (agentctl/GROUP/SLOT)")
+    group.add_argument("--base-branch", metavar="B", help="what it begins at (the current commit)")
