@@ -15,3 +15,19 @@ def seconds(text: str) -> float:
     if not 0 <= value < 1e10:  # also: nan
         raise UsageError(f"not a length of time: {text!r}", "examples: 90s, 15m, 2h, 7d")
     return value
+
+
+def age(seconds: float) -> str:
+    """`3s`, `12m`, `5h`, `9d`: one unit, always rounded down."""
+    for unit, size in (("d", 86400), ("h", 3600), ("m", 60)):
+        if seconds >= size:
+            return f"{int(seconds // size)}{unit}"
+    return f"{max(0, int(seconds))}s"
+
+
+def written(seconds: float) -> str:
+    """As a person would write it, and exactly: `7d`, `90m`, `1.5s`."""
+    for unit in ("d", "h", "m"):
+        if seconds and seconds % UNITS[unit] == 0:
+            return f"{seconds / UNITS[unit]:.0f}{unit}"
+    return f"{seconds:.10g}s"

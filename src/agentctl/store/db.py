@@ -43,13 +43,13 @@ MIGRATIONS = (
 )
 
 
-def open_writable(path: str) -> sqlite3.Connection:
+def open_writable(path: str, patience: float = PATIENCE) -> sqlite3.Connection:
     """Create it if need be and bring it up to date."""
     try:
         make_private(path)
     except OSError as error:
         raise translated(error, path) from error
-    connection = sqlite3.connect(path, timeout=PATIENCE, isolation_level=None)
+    connection = sqlite3.connect(path, timeout=patience, isolation_level=None)
     try:
         _write_ahead(connection)
         connection.execute("pragma synchronous = normal")  # a power cut may cost the last note
@@ -64,9 +64,9 @@ def open_writable(path: str) -> sqlite3.Connection:
 
 
 @contextmanager
-def transaction(path: str) -> Iterator[sqlite3.Connection]:
+def transaction(path: str, patience: float = PATIENCE) -> Iterator[sqlite3.Connection]:
     """All of it or nothing, one writer after the other: what is read inside is true until the end."""
-    connection = open_writable(path)
+    connection = open_writable(path, patience)
     try:
         connection.execute("begin immediate")
         yield connection
@@ -79,7 +79,7 @@ def transaction(path: str) -> Iterator[sqlite3.Connection]:
 
 def _answer(error: Exception, path: str) -> SourceError:
     if getattr(error, "sqlite_errorcode", 0) & 0xFF == sqlite3.SQLITE_BUSY:
-        return Forbidden(path, f"another program has held it for {PATIENCE:g} s")
+        return Forbidden(path, "another program has held it for too long")
     return Malformed(path, str(error))
 
 

@@ -8,6 +8,7 @@ import time
 from collections.abc import Iterable
 
 from agentctl.store import db, locks
+from agentctl.truth.lock import namespace
 from agentctl.truth.model import Exit, HookRun, Launch
 
 
@@ -54,7 +55,8 @@ def ended(path: str, launch_id: str, how: Exit) -> None:
 def hook_ran(path: str, launch_id: str, run: HookRun) -> None:
     with db.transaction(path) as connection:
         connection.execute(
-            "update launch set detail = json_set(detail, '$.hooks[#]', json(?)) where id = ?",
+            "update launch set detail ="  # without an array to add to, json_set adds nothing
+            " json_set(json_insert(detail, '$.hooks', json('[]')), '$.hooks[#]', json(?)) where id = ?",
             (json.dumps(list(run)), launch_id),
         )
 
@@ -68,6 +70,7 @@ def forget(path: str, launch_ids: Iterable[str]) -> None:
 
 def _insert(connection: sqlite3.Connection, launch: Launch) -> None:
     detail = {
+        "namespace": namespace(),  # in another one, nobody can tell that its process is dead
         "adapter": launch.adapter,
         "cwd": launch.cwd,
         "model": launch.model,

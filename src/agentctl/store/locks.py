@@ -1,48 +1,40 @@
-"""Locks on directories. One that a launch took is held only while its agent's process lives, which
-is asked of the kernel at the moment of asking: a dead owner is a free directory, and nobody has to
-clean up. One that a person took is held until released, or until its time is over."""
+"""Locks on directories, one row each. `truth/lock.py` tells which of them are held: those of launches
+while their agent lives, those of people until they are released or their time is over."""
 
 from __future__ import annotations
 
 import os
 import sqlite3
 import time
-from typing import Any, NamedTuple
+from typing import Any
 
 from agentctl.errors import Gone, NotFound, Refused, UsageError
+from agentctl.lengths import age
 from agentctl.store import db
-from agentctl.truth import files, procfs
+from agentctl.truth import files
+from agentctl.truth.lock import Lock, namespace
 from agentctl.truth.model import ProcessIdentity
 from agentctl.truth.sqlite_ro import Database
 
+__all__ = [
+    "Lock", "acquire", "held", "holders", "pass_on", "real_path", "refusal", "release", "sweep", "take",
+    "written",
+]  # fmt: skip
+
 _ALL = (
-    'select directory, launch, boot, pid, start, namespace, "by", reason, created_at, expires_at'
-    " from lock"
+    'select directory, launch, lock.boot, lock.pid, lock.start, namespace, "by", reason,'
+    " lock.created_at, expires_at, session_id, name"
+    " from lock left join launch on launch.id = lock.launch"
 )
 
 
-class Lock(NamedTuple):
-    directory: str  # its real path
-    launch_id: str  # empty: a person's own
-    identity: ProcessIdentity | None  # None: a person's own
-    namespace: str | None  # of pids, that the identity belongs to
-    by: str | None
-    reason: str | None
-    created_at: float
-    expires_at: float | None
-
-    @property
-    def held(self) -> bool:
-        if self.identity is None:
-            return self.expires_at is None or self.expires_at > time.time()
-        if self.namespace != _namespace() and self.identity.boot == procfs.boot_id():
-            return True  # its owner is where we cannot look: for all we know, it lives
-        process = procfs.current(self.identity)
-        return process is not None and process.alive
-
-
 def held(path: str) -> list[Lock]:
-    """Every lock that is held at this moment. Raises SourceError."""
+    """Every lock that is held at this moment, oldest first. Raises SourceError."""
+    return [lock for lock in written(path) if lock.held]
+
+
+def written(path: str) -> list[Lock]:
+    """Every row, held or not."""
     try:
         files.status(path)
     except Gone:
@@ -50,12 +42,11 @@ def held(path: str) -> list[Lock]:
     with Database(path) as database:
         if not database.columns("lock"):  # made by an agentctl that knew none
             return []
-        locks = [_lock(row) for row in database.rows(_ALL)]
-    return [lock for lock in locks if lock.held]
+        return [_lock(row) for row in database.rows(f"{_ALL} order by lock.created_at")]
 
 
 def holders(path: str, directory: str) -> list[Lock]:
-    real = os.path.realpath(directory)
+    real = real_path(directory)
     return [lock for lock in held(path) if lock.directory == real]
 
 
@@ -68,14 +59,14 @@ def take(
     force: bool,
 ) -> None:
     """For a launch, inside its transaction. With `force` beside whoever holds it."""
-    real = os.path.realpath(directory)
+    real = real_path(directory)
     in_the_way = _held_there(connection, real)
     if in_the_way and not force:
-        raise refusal(in_the_way[0])
+        raise refusal(in_the_way[0], "--force launches beside it")
     connection.execute(
         "insert into lock (directory, launch, boot, pid, start, namespace, created_at)"
         " values (?, ?, ?, ?, ?, ?, ?)",
-        (real, launch_id, *identity, _namespace(), time.time()),
+        (_stored(real), launch_id, *identity, namespace(), time.time()),
     )
 
 
@@ -89,76 +80,107 @@ def acquire(path: str, directory: str, by: str | None, reason: str | None, ttl: 
     """For a person. Raises Refused where somebody holds it."""
     if not os.path.isdir(directory):
         raise UsageError(f"not a directory: {directory}")
-    real, now = os.path.realpath(directory), time.time()
+    if ttl is not None and ttl <= 0:
+        raise UsageError("a lock that is over at once", "example: --ttl 2h")
+    real, now = real_path(directory), time.time()
     lock = Lock(real, "", None, None, by, reason, now, now + ttl if ttl is not None else None)
     with db.transaction(path) as connection:
         in_the_way = _held_there(connection, real)
         if in_the_way:
-            raise refusal(in_the_way[0])
+            raise refusal(in_the_way[0], _by_force(in_the_way[0]))
         connection.execute(
             'insert into lock (directory, "by", reason, created_at, expires_at) values (?, ?, ?, ?, ?)',
-            (real, by, reason, now, lock.expires_at),
+            (_stored(real), by, reason, now, lock.expires_at),
         )
     return lock
 
 
 def release(path: str, directory: str, *, force: bool) -> list[Lock]:
-    """Those that are released. A launch's own only with `force`: it goes with its agent."""
-    real = os.path.realpath(directory)
+    """Those that are released: a person's own; with `force` also those of launches, which else end
+    with their agents. Raises NotFound, Refused."""
+    real = real_path(directory)
+    nobody = NotFound(f"nobody holds {real}", "agentctl lock list shows what is held")
+    if not files.exists(path):
+        raise nobody
     with db.transaction(path) as connection:
         found = _held_there(connection, real)
+        going = [lock for lock in found if force or not lock.launch_id]
         if not found:
-            raise NotFound(f"nobody holds {real}", "agentctl lock list shows what is held")
-        automatic = [lock for lock in found if lock.launch_id]
-        if automatic and not force:
-            pid = automatic[0].identity.pid if automatic[0].identity else "?"
-            raise Refused(
-                f"{real} is held by a launched agent, pid {pid}, and is free when that ends",
-                "agentctl stop ends it; --force takes the lock from under it",
-            )
-        connection.execute("delete from lock where directory = ?", (real,))
-    return found
+            raise nobody
+        if not going:
+            raise refusal(found[0], _by_force(found[0]))
+        _delete(connection, going)
+    return going
 
 
-def refusal(lock: Lock) -> Refused:
+def sweep(path: str, *, patience: float = db.PATIENCE) -> list[Lock]:
+    """Removes the rows that hold nothing any more: they mean nothing, and need not pile up."""
+    if all(lock.held for lock in written(path)):
+        return []
+    with db.transaction(path, patience) as connection:
+        over = [lock for lock in map(_lock, connection.execute(_ALL)) if not lock.held]
+        _delete(connection, over)
+    return over
+
+
+def refusal(lock: Lock, otherwise: str = "") -> Refused:
     """Names who holds it: session, pid, age, and how to go on."""
-    age = _age(time.time() - lock.created_at)
+    since = age(time.time() - lock.created_at)
     if lock.identity is None:
-        who = f"{lock.by or 'a person'}" + (f" ({lock.reason})" if lock.reason else "")
-        return Refused(
-            f"{lock.directory} is locked by {who} since {age}",
-            f"agentctl unlock {lock.directory}, or --force to launch beside it",
-        )
-    pid = lock.identity.pid
-    return Refused(
-        f"{lock.directory} is in use by launch {lock.launch_id}, pid {pid}, since {age}",
-        f"agentctl status pid:{pid} tells more; agentctl stop pid:{pid} ends it; --force goes beside it",
-    )
+        told = f"{lock.directory} is locked by {lock.holder}, for {since} now"
+        if lock.expires_at is not None:
+            told += f", and free in {age(lock.expires_at - time.time())}"
+        ways = [f"agentctl unlock {lock.directory} releases it"]
+    else:
+        told = f"{lock.directory} is in use by {lock.holder}, for {since} now"
+        ways = [f"agentctl stop {lock.session_id or f'pid:{lock.identity.pid}'} ends it"]
+        if lock.foreign:
+            told, ways = f"{told}: whether it lives cannot be told from here", []
+    return Refused(told, "; ".join([*ways, *filter(None, [otherwise])]))
+
+
+def _by_force(lock: Lock) -> str:
+    return f"agentctl unlock --force {lock.directory} takes the lock from it" if lock.launch_id else ""
+
+
+def real_path(directory: str) -> str:
+    """One name for one directory, however it was reached."""
+    try:
+        return os.path.realpath(directory)
+    except OSError as error:  # a relative one, and we stand in a directory that was deleted
+        raise files.translated(error, directory) from error
+    except ValueError as error:
+        raise UsageError(f"no path: {directory!r}: {error}") from error
 
 
 def _held_there(connection: sqlite3.Connection, real: str) -> list[Lock]:
     """Those held; those of the dead go, so that the table holds no more than there are agents."""
-    found = [_lock(row) for row in connection.execute(f"{_ALL} where directory = ?", (real,))]
-    for lock in found:
-        if not lock.held:
-            connection.execute(
-                "delete from lock where directory = ? and launch = ?", (real, lock.launch_id)
-            )
-    return [lock for lock in found if lock.held]
+    rows = connection.execute(f"{_ALL} where directory = ?", (_stored(real),))
+    found = [(lock, lock.held) for lock in map(_lock, rows)]
+    _delete(connection, [lock for lock, is_held in found if not is_held])
+    return [lock for lock, is_held in found if is_held]
+
+
+def _delete(connection: sqlite3.Connection, locks: list[Lock]) -> None:
+    connection.executemany(
+        "delete from lock where directory = ? and launch = ?",
+        [(_stored(lock.directory), lock.launch_id) for lock in locks],
+    )
 
 
 def _lock(row: tuple[Any, ...]) -> Lock:
-    directory, launch, boot, pid, start, namespace, by, reason, created, expires = row
+    directory, launch, boot, pid, start, within, by, reason, created, expires, session, name = row
     identity = ProcessIdentity(boot, pid, start) if boot is not None else None
-    return Lock(directory, launch, identity, namespace, by, reason, created, expires)
+    path = _path(directory)
+    return Lock(path, launch, identity, within, by, reason, created, expires, session, name)
 
 
-def _namespace() -> str:
-    return os.readlink("/proc/self/ns/pid")
+def _stored(path: str) -> str:
+    """A path may hold bytes that are no text, which no column takes: each becomes a NUL, which no path
+    holds, and two digits."""
+    return "".join(f"\0{ord(c) - 0xDC00:02x}" if "\udc80" <= c <= "\udcff" else c for c in path)
 
 
-def _age(seconds: float) -> str:
-    for size, unit in ((86400, "d"), (3600, "h"), (60, "m")):
-        if seconds >= size:
-            return f"{seconds / size:.0f}{unit}"
-    return f"{max(0.0, seconds):.0f}s"
+def _path(stored: str) -> str:
+    first, *rest = stored.split("\0")
+    return first + "".join(chr(0xDC00 + int(part[:2], 16)) + part[2:] for part in rest)
