@@ -86,6 +86,7 @@ def json_page() -> str:
     )
     for title, fields in (
         ("Session", shapes.SESSION_FIELDS),
+        ("Launch", shapes.LAUNCH_FIELDS),
         ("Evidence", shapes.EVIDENCE_FIELDS),
         ("Problem", shapes.PROBLEM_FIELDS),
         ("Message", shapes.MESSAGE_FIELDS),
