@@ -70,7 +70,7 @@ def _offered(directory: Path, *words: str) -> list[str]:
 
 def test_bash_offers_verbs(tmp_path: Path) -> None:
     assert _offered(tmp_path, "") == list(VERBS)
-    assert _offered(tmp_path, "l") == ["list", "logs"]
+    assert _offered(tmp_path, "lo") == ["logs", "lock", "locks"]
 
 
 def test_bash_offers_options(tmp_path: Path) -> None:
@@ -87,6 +87,14 @@ def test_bash_offers_values(tmp_path: Path) -> None:
     assert _offered(tmp_path, "help", "pe") == ["peek"]
     (tmp_path / "somewhere").mkdir()
     assert _offered(tmp_path, "list", "--cwd", "some") == ["somewhere"]
+
+
+def test_bash_offers_directories_where_one_is_wanted(tmp_path: Path) -> None:
+    (tmp_path / "somewhere").mkdir()
+    assert _offered(tmp_path, "unlock", "some") == ["somewhere"]
+    assert _offered(tmp_path, "lock", "acquire", "some") == ["somewhere"]
+    assert _offered(tmp_path, "lock", "rel") == ["release"]
+    assert _offered(tmp_path, "list", "some") == []
 
 
 @pytest.mark.parametrize("verb", [verb for verb in VERBS if complete.takes_id(verb)])
@@ -107,7 +115,7 @@ def test_fish_offers(tmp_path: Path) -> None:
         pytest.skip("fish is not installed")
     ask = (
         f"function agentctl; echo 4f2a0000; end; source {_written(tmp_path, 'fish')}; "
-        "complete -C 'agentctl lo'; complete -C 'agentctl list --status w'; complete -C 'agentctl why 4'"
+        "complete -C 'agentctl log'; complete -C 'agentctl list --status w'; complete -C 'agentctl why 4'"
     )
     done = subprocess.run(
         ["fish", "--no-config", "-c", ask],

@@ -8,6 +8,11 @@ VERBS = {
     "logs": "what was said in a session, and what comes next",
     "launch": "start an agent, or several side by side",
     "resume": "go on with an ended session",
+    "stop": "end sessions and all they left behind, with a proof",
+    "wait": "until sessions have ended, rest, or need you",
+    "lock": "keep launches out of a directory; what is locked",
+    "locks": "what is locked (short for lock list)",
+    "unlock": "release a directory (short for lock release)",
     "doctor": "what agentctl can see here, and what it cannot",
     "demo": "see it work on built-in demo agents, in a temporary home",
     "completion": "completion for bash, zsh or fish",
@@ -31,6 +36,7 @@ EXIT_CODES = (
     (4, "refused"),
     (5, "unknown or unreachable"),
     (69, "an extra is not installed"),
+    (124, "not within the time given (wait)"),
 )
 
 

@@ -13,7 +13,11 @@ from agentctl.truth.model import STATUSES
 SHELLS = ("bash", "zsh", "fish")
 # What an option's value, or a verb's argument, can be.
 VALUES = {"--adapter": tuple(BUILT_IN), "--status": STATUSES}
-ARGUMENTS = {"help": tuple(VERBS), "completion": SHELLS}
+ARGUMENTS = {
+    "help": tuple(VERBS),
+    "completion": SHELLS,
+    "lock": ("list", "acquire", "release"),
+}
 
 
 class Option(NamedTuple):
@@ -29,6 +33,11 @@ def options(verb: str) -> list[Option]:
 
 def takes_id(verb: str) -> bool:
     return any(action.dest == "id" for action in find(verb).parser()._actions)
+
+
+def takes_directory(verb: str) -> bool:
+    actions = find(verb).parser()._actions
+    return any(action.metavar == "DIR" for action in actions if not action.option_strings)
 
 
 def script(shell: str) -> str:
@@ -54,6 +63,7 @@ def _bash() -> str:
         f"    {verb}) words+={_quote(' ' + ' '.join(known))} ;;\n" for verb, known in ARGUMENTS.items()
     )
     ids = "|".join(verb for verb in VERBS if takes_id(verb))
+    places = "|".join(verb for verb in VERBS if takes_directory(verb))
     return f"""\
 # agentctl completion for bash
 _agentctl() {{
@@ -71,6 +81,9 @@ _agentctl() {{
 {fixed}    {ids}) [[ $current == -* ]] || words+=" $(agentctl completion --ids 2>/dev/null)" ;;
   esac
   COMPREPLY=($(compgen -W "$words" -- "$current"))
+  case $verb in
+    {places}) COMPREPLY+=($(compgen -d -- "$current")) ;;
+  esac
 }}
 complete -F _agentctl agentctl
 """
@@ -85,6 +98,8 @@ def _zsh() -> str:
             specs.append("'1:session:($(agentctl completion --ids 2>/dev/null))'")
         elif verb in ARGUMENTS:
             specs.append(f"'1:{verb}:({' '.join(ARGUMENTS[verb])})'")
+        if takes_directory(verb):
+            specs.append("'*:directory:_files -/'")
         cases.append(f"    {verb}) _arguments {' '.join(specs)} ;;")
     joined = "\n".join(cases)
     return f"""\
@@ -131,6 +146,8 @@ def _fish() -> str:
             lines.append(f"complete -c agentctl {seen} -a '(agentctl completion --ids 2>/dev/null)'")
         elif verb in ARGUMENTS:
             lines.append(f"complete -c agentctl {seen} -a {_quote(' '.join(ARGUMENTS[verb]))}")
+        if takes_directory(verb):
+            lines.append(f"complete -c agentctl {seen} -a '(__fish_complete_directories)'")
     return "\n".join(lines) + "\n"
 
 
