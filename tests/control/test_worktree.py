@@ -1,5 +1,6 @@
 """Worktrees: made, listed, removed."""
 
+import shutil
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -110,35 +111,55 @@ def test_eight_at_once(repo: Repository) -> None:
     assert {c.group for c in found} == {"g"}
 
 
-def test_one_of_many_gets_a_branch(repo: Repository) -> None:
+@pytest.mark.parametrize("exists", [True, False])
+def test_one_of_many_gets_a_branch(repo: Repository, *, exists: bool) -> None:
+    if exists:
+        repo.git("branch", "same")
+
     def make(_: int) -> str | None:
         try:
             return worktree.create(str(repo.path), "same", None, _place(repo)).path
         except Refused:
             return None
 
-    with ThreadPoolExecutor(6) as pool:
-        made = [path for path in pool.map(make, range(6)) if path is not None]
+    with ThreadPoolExecutor(8) as pool:
+        made = [path for path in pool.map(make, range(16)) if path is not None]
     assert made == [c.path for c in worktree.ours(str(repo.path))]
     assert len(made) == 1
     assert [p.name for p in Path(_place(repo)).iterdir()] == [Path(made[0]).name]
 
 
-def test_a_failure_leaves_nothing(repo: Repository, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("step", ["worktree", "checkout"])
+@pytest.mark.parametrize("new", [True, False])
+def test_a_failure_leaves_nothing(
+    repo: Repository, monkeypatch: pytest.MonkeyPatch, step: str, *, new: bool
+) -> None:
     original = git.change
+    if not new:
+        repo.git("branch", "a")
 
     def failing(directory: str, *words: str, fine: tuple[int, ...] = (0,)) -> git.Ran:
-        if words[:2] == ("worktree", "add"):
-            raise SourceError("git worktree add", "no space left on device")
+        if words[0] == step and "remove" not in words:
+            raise SourceError(f"git {step}", "no space left on device")
         return original(directory, *words, fine=fine)
 
     before = (repo.path / ".git" / "config").read_text()
     monkeypatch.setattr(git, "change", failing)
     with pytest.raises(SourceError, match="no space"):
-        worktree.create(str(repo.path), "a", None, _place(repo))
-    assert worktree.tip(str(repo.path), "a") is None
+        worktree.create(str(repo.path), "a", None, _place(repo), "g")
+    assert (worktree.tip(str(repo.path), "a") is None) == new
     assert list(Path(_place(repo)).iterdir()) == []
+    assert len(worktree.listing(str(repo.path))) == 1
     assert (repo.path / ".git" / "config").read_text() == before
+
+
+def test_the_owner_s_hook_runs_in_it(repo: Repository) -> None:
+    hook = repo.path / ".git" / "hooks" / "post-checkout"
+    hook.parent.mkdir(exist_ok=True)
+    hook.write_text("#!/bin/sh\npwd > made-by-hook\n")
+    hook.chmod(0o755)
+    made = worktree.create(str(repo.path), "a", None, _place(repo))
+    assert (Path(made.path) / "made-by-hook").read_text().strip() == made.path
 
 
 def test_removed_with_its_mark_but_not_its_branch(repo: Repository) -> None:
@@ -163,15 +184,12 @@ def test_git_refuses_to_remove_what_is_not_committed(repo: Repository) -> None:
 
 
 def test_one_whose_folder_was_deleted_by_hand(repo: Repository) -> None:
-    made = worktree.create(str(repo.path), "a", None, _place(repo))
-    repo.git("worktree", "list")
-    for path in sorted(Path(made.path).rglob("*"), reverse=True):
-        path.unlink()
-    Path(made.path).rmdir()
-    again = worktree.create(str(repo.path), "b", None, _place(repo))
-    assert again.path != made.path
-    worktree.remove(worktree.ours(str(repo.path))[0])
-    assert [c.branch for c in worktree.ours(str(repo.path))] == ["b"]
+    made = worktree.create(str(repo.path), "x/y", None, _place(repo))
+    shutil.rmtree(made.path)
+    again = worktree.create(str(repo.path), "x-y", None, _place(repo))  # git still knows the folder
+    assert again.path == f"{made.path}-2"
+    worktree.remove(next(c for c in worktree.ours(str(repo.path)) if c.made == made))
+    assert [c.branch for c in worktree.ours(str(repo.path))] == ["x-y"]
 
 
 @pytest.mark.parametrize(

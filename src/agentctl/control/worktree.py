@@ -10,9 +10,10 @@ repository's own config, for the same reason:
 
 from __future__ import annotations
 
+import fcntl
 import os
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from itertools import count
 from typing import NamedTuple
 
@@ -62,6 +63,21 @@ def create(
     """Check that branch out, in a folder of its own below `into`. A new branch begins at `base` (None:
     what `directory` has checked out); one that exists goes on where it is."""
     check_branch(directory, branch)
+    with _alone(directory):
+        made, new = _begun(directory, branch, base, into, group)
+    try:
+        git.change(made.path, "checkout", "--quiet", "--force")  # side by side: all that takes its time
+    except BaseException:
+        git.change(made.repository, "worktree", "remove", "--force", "--", made.path)
+        _undo(made, new=new)
+        raise
+    return made
+
+
+def _begun(
+    directory: str, branch: str, base: str | None, into: str, group: str | None
+) -> tuple[Worktree, bool]:
+    """The worktree without a file in it, and whether its branch is new."""
     known = listing(directory)
     repository = known[0].path
     existing = tip(repository, branch)
@@ -75,12 +91,29 @@ def create(
     path = _claim(into, branch, {c.path for c in known})
     made = Worktree(repository, path, branch, start)
     try:
-        _check_out(made, group, new=not existing)
+        _add(made, group, new=not existing)
     except BaseException:
         with suppress(OSError):  # git has removed it, or somebody else has put something there
             os.rmdir(path)
         raise
-    return made
+    return made, not existing
+
+
+@contextmanager
+def _alone(directory: str) -> Iterator[None]:
+    """One at a time in a repository: git looks whether a branch is checked out elsewhere, and then adds,
+    and two that look at the same moment both add. Held by a descriptor: nothing is left behind."""
+    words = ("rev-parse", "--path-format=absolute", "--git-common-dir")
+    try:
+        fd = os.open(git.line(directory, *words), os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    except SourceError:  # no repository: what comes next says so
+        yield
+        return
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(fd)
 
 
 def listing(directory: str) -> list[Checkout]:
@@ -132,28 +165,27 @@ def tip(repository: str, branch: str) -> str | None:
     return git.ask(repository, *words, fine=(0, 1, 128)).text.strip() or None
 
 
-def _check_out(made: Worktree, group: str | None, *, new: bool) -> None:
+def _add(made: Worktree, group: str | None, *, new: bool) -> None:
     """In steps of which each can be repeated: `worktree add -b` leaves its branch behind when the
     second half of it fails. Marked first: killed in between, we leave a mark without a worktree."""
     repository, path, branch, base = made
     if new:
-        try:
-            git.change(repository, "branch", "--no-track", "--", branch, base)
-        except SourceError as error:
-            if "already exists" in error.why:
-                raise Refused(f"branch {branch} has just been made by somebody else") from error
-            raise
+        git.change(repository, "branch", "--no-track", "--", branch, base)
     try:
         for key, value in zip(_KEYS, (base, group, path), strict=True):
             if value is not None:
                 git.change(repository, "config", f"branch.{branch}.{key}", value)
-        git.change(repository, "worktree", "add", "--", path, branch)
+        git.change(repository, "worktree", "add", "--no-checkout", "--", path, branch)
     except BaseException:
-        if new:
-            delete_branch(repository, branch)
-        else:
-            _unmark(repository, branch, *_KEYS)
+        _undo(made, new=new)
         raise
+
+
+def _undo(made: Worktree, *, new: bool) -> None:
+    if new:
+        delete_branch(made.repository, made.branch)
+    else:
+        _unmark(made.repository, made.branch, *_KEYS)
 
 
 def _claim(into: str, branch: str, taken: set[str]) -> str:
