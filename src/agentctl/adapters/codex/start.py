@@ -54,7 +54,7 @@ def stop_plan(seen: Observation) -> StopPlan:
     # of a sub-agent's tools, the first names the thread that a person began
     markers = (("CODEX_SESSION_ID", session_id), ("CODEX_THREAD_ID", session_id))
     if seen.owner is None or (call := invocation(seen.owner.argv)).role != "app-server":
-        return StopPlan(((SIGINT, 8.0), (SIGTERM, 3.0)), markers)
+        return StopPlan(((SIGINT, 5.0), (SIGTERM, 3.0)), markers)
     pid = seen.owner.pid
     if call.serves:
         why = f"it runs in Codex's daemon, pid {pid}, which other threads share"
