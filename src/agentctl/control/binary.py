@@ -14,7 +14,8 @@ BELOW_HOME = (".local/bin", ".npm-global/bin", ".bun/bin", ".opencode/bin", ".cl
 def resolved(name: str, environ: Mapping[str, str], cwd: str) -> str:
     """The program's path. Raises StartFailed."""
     if "/" in name:
-        path = os.path.join(cwd, os.path.expanduser(name))
+        at_home = name.startswith("~/") and "HOME" in environ
+        path = os.path.join(cwd, environ["HOME"] + name[1:] if at_home else name)
         if _runnable(path):
             return path
         raise StartFailed(f"cannot run {path}", _why_not(path))

@@ -40,9 +40,9 @@ class Lines:
                     data = file.read()
             except FileNotFoundError:  # it has not been started yet
                 continue
-            whole, newline, _ = data.rpartition(b"\n")
-            self._offsets[stream] += len(whole) + len(newline)
-            yield from whole.split(b"\n")
+            whole = data[: data.rfind(b"\n") + 1]
+            self._offsets[stream] += len(whole)
+            yield from whole.split(b"\n")[:-1]
 
 
 def last_words(folder: str) -> tuple[str, ...]:
