@@ -9,6 +9,8 @@
     hang       keep the turn open for ever and write nothing
     tool       run a command that outlives it: in a session of its own, told whose it is
     stubborn   ignore SIGINT and SIGTERM from now on
+    write F T  add the text T, as a line, to the file F in its directory
+    commit     commit all that is there, by git
     exit N     close the turn and exit N
 
 With --steps the prompt is only kept and the steps come from standard input, each answered with the
@@ -35,6 +37,7 @@ VERSION = "1.0.0"
 MODEL = "demo-1"
 ENDINGS = frozenset({signal.SIGTERM, signal.SIGHUP, signal.SIGINT})
 BEAT = 0.5  # seconds between two things it says while working
+WORDY = ("write",)  # steps with words, not a number
 
 
 class Journal:
@@ -89,7 +92,7 @@ class Agent:
         try:
             number = float(argument or 0)
         except ValueError:
-            verb, number = "", 0.0
+            verb, number = verb if verb in WORDY else "", 0.0
         if verb == "work":
             self._work(number)
         elif verb == "ask":
@@ -106,6 +109,12 @@ class Agent:
         elif verb == "tool":
             self._open()
             _run_tool()
+        elif verb == "write":
+            self._open()
+            _write(argument)
+        elif verb == "commit":
+            self._open()
+            _commit()
         elif verb == "stubborn":
             for number in (signal.SIGINT, signal.SIGTERM):
                 signal.signal(number, signal.SIG_IGN)
@@ -185,6 +194,20 @@ def _run_tool() -> None:
     os.posix_spawnp(
         command[0], command, environ, file_actions=null, setsid=True, setsigmask=(), setsigdef=signals
     )
+
+
+def _write(argument: str) -> None:
+    name, _, text = argument.partition(" ")
+    with open(name, "a", encoding="utf-8") as file:
+        file.write(f"{text}\n")
+
+
+def _commit() -> None:
+    """As an agent does that was told to: with a name of its own, whoever is at home here."""
+    who = ("-c", "user.name=Demo Agent", "-c", "user.email=demo-agent@localhost")
+    for words in (("add", "--all"), (*who, "commit", "--quiet", "--message", "what I was asked for")):
+        if os.spawnvp(os.P_WAIT, "git", ("git", *words)):  # noqa: S606 - no shell is wanted
+            print(f"demo-agent: git {' '.join(words)} failed", file=sys.stderr)
 
 
 def main() -> None:
