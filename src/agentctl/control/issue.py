@@ -23,22 +23,35 @@ def text(number: str, repository: str | None, cwd: str, environ: Mapping[str, st
     except StartFailed as error:
         raise AgentctlError(f"--issue needs GitHub's gh, and {error}", error.hint) from error
     where = ["--repo", repository] if repository else []
-    command = [gh, "issue", "view", number, *where, "--json", "number,title,body,url"]
-    try:
-        done = subprocess.run(
-            command, cwd=cwd, env=dict(environ), capture_output=True, timeout=LIMIT, check=False
-        )
-    except subprocess.TimeoutExpired as error:
-        raise AgentctlError(f"gh gave no answer within {LIMIT:g} s") from error
+    done = _run([gh, "issue", "view", number, *where, "--json", "number,title,body,url"], cwd, environ)
     if done.returncode != 0:
         said = done.stderr.decode(errors="replace").strip()
         raise AgentctlError(f"gh cannot show issue {number}: {said or f'exit code {done.returncode}'}")
     return _told(done.stdout, number)
 
 
+def _run(command: list[str], cwd: str, environ: Mapping[str, str]) -> subprocess.CompletedProcess[bytes]:
+    """Without our standard input: the prompt may come from there, and gh asks questions if it can."""
+    try:
+        return subprocess.run(
+            command,
+            cwd=cwd,
+            env=dict(environ),
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            timeout=LIMIT,
+            check=False,
+        )
+    except subprocess.TimeoutExpired as error:
+        raise AgentctlError(f"gh gave no answer within {LIMIT:g} s") from error
+    except OSError as error:
+        raise AgentctlError(f"gh cannot be run: {error}") from error
+
+
 def _told(answer: bytes, number: str) -> str:
     try:
         issue = json.loads(answer)
-        return f"Issue #{issue['number']}: {issue['title']}\n{issue['url']}\n\n{issue['body']}".strip()
+        heading = f"Issue #{issue['number']}: {issue['title']}\n{issue['url']}"
+        return f"{heading}\n\n{issue['body'] or ''}".strip()
     except (ValueError, KeyError, TypeError) as error:
         raise AgentctlError(f"gh's answer about issue {number} makes no sense: {error}") from error

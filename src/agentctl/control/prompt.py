@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import select
+import stat
 import sys
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -10,6 +12,7 @@ from typing import NamedTuple
 from agentctl.errors import UsageError
 
 MAX_FILE = 1 << 20  # bytes of one attached file, unless said otherwise
+PATIENCE = 5.0  # seconds until the first word comes through a pipe
 SIZES = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 
 
@@ -34,6 +37,8 @@ def composed(sources: Sources) -> str:
         raise UsageError("no prompt", 'give one: -p TEXT, --prompt-file FILE, or "-" for standard input')
     if "\0" in prompt:
         raise UsageError("the prompt holds a NUL character, which no agent can be told")
+    if any("\ud800" <= character <= "\udfff" for character in prompt):
+        raise UsageError("the prompt is not UTF-8 text")
     return prompt
 
 
@@ -66,16 +71,24 @@ def _attached(kind: str, path: str, limit: int) -> str:
 
 def _read(path: str, limit: int | None) -> str:
     try:
-        with open(path, "rb") as file:
-            if not os.path.isfile(path) and limit is not None:
-                raise UsageError(f"not a file: {path}")
-            if limit is not None and os.fstat(file.fileno()).st_size > limit:
-                raise UsageError(
-                    f"{path} is larger than {limit} bytes", "--max-file-size 2M allows more"
-                )
-            return _text(file.read(), path)
+        # or a FIFO that nobody writes to would hold us here for ever
+        with open(path, "rb", opener=lambda name, flags: os.open(name, flags | os.O_NONBLOCK)) as file:
+            _await_writer(file.fileno(), path)
+            data = file.read() if limit is None else file.read(limit + 1)
     except OSError as error:
         raise UsageError(f"cannot read {path}: {error.strerror}") from error
+    except ValueError as error:
+        raise UsageError(f"no path: {path!r}: {error}") from error
+    if limit is not None and len(data) > limit:
+        raise UsageError(f"{path} is larger than {limit} bytes", "--max-file-size 2M allows more")
+    return _text(data, path)
+
+
+def _await_writer(fd: int, path: str) -> None:
+    """Pipes are welcome: `--file <(git diff)`."""
+    if stat.S_ISFIFO(os.fstat(fd).st_mode) and not select.select([fd], [], [], PATIENCE)[0]:
+        raise UsageError(f"nothing came from {path} within {PATIENCE:g} s", "it is a pipe: who writes?")
+    os.set_blocking(fd, True)
 
 
 def _text(data: bytes, where: str) -> str:
