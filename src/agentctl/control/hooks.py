@@ -8,40 +8,44 @@ import subprocess
 import time
 from collections.abc import Mapping
 from signal import SIGKILL
+from typing import BinaryIO
 
 from agentctl.errors import Gone, SourceError
 from agentctl.truth import procfs
+from agentctl.truth.files import translated
 from agentctl.truth.look import Look
-from agentctl.truth.model import HookRun, Launch, Verdict
+from agentctl.truth.model import HookRun, Launch, ProcessIdentity, Verdict
 from agentctl.truth.pidfd import Handle
 
 LIMIT = 300.0  # seconds
+DEATH = 10.0  # seconds that a killed process may take to be gone
+NOT_STARTED = 126  # what a shell says of a command that it cannot run
 MARKER = "AGENTCTL_HOOK"  # in the environment of all that a hook starts: which hook of which launch
 
 
 def run(hook: str, command: str, note: Launch, folder: str, facts: Mapping[str, str]) -> HookRun:
-    """In the launch's directory, with the facts in its environment."""
+    """In the launch's directory, with the facts in its environment. Raises SourceError where there is
+    no place to keep its output."""
     began = time.monotonic()
-    said = f"{folder}/{hook}"
-    marker = f"{note.id}/{hook}"
+    said, marker = f"{folder}/{hook}", f"{note.id}/{hook}"
     environ = {**os.environ, **facts, MARKER: marker}
     cwd = note.cwd if note.cwd is not None and os.path.isdir(note.cwd) else folder
-    with open(os.open(said, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as output:
-        child = subprocess.Popen(
-            ["/bin/sh", "-c", command],
-            cwd=cwd,
-            env=environ,
-            stdin=subprocess.DEVNULL,
-            stdout=output,
-            stderr=subprocess.STDOUT,
-            start_new_session=True,
-        )
+    with _kept(folder, said) as output:
         try:
-            code: int | None = child.wait(LIMIT)
-        except subprocess.TimeoutExpired:
-            code = None
-            _kill_tree(child.pid, marker)
-            child.wait()
+            child = subprocess.Popen(
+                ["/bin/sh", "-c", command],
+                cwd=cwd,
+                env=environ,
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+        except OSError as error:  # its directory is closed to us, or its words are too many
+            output.write(f"agentctl: it could not be started: {error}\n".encode())
+            code: int | None = NOT_STARTED
+        else:
+            code = _awaited(child, marker)
     return HookRun(hook, command, code, time.monotonic() - began, said)
 
 
@@ -61,23 +65,47 @@ def facts(note: Launch, verdict: Verdict | None = None) -> dict[str, str]:
     }
 
 
+def _kept(folder: str, path: str) -> BinaryIO:
+    """Somebody may have cleared the folder away while the agent ran: no reason to run no hook."""
+    try:
+        os.makedirs(folder, mode=0o700, exist_ok=True)
+        return open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb")
+    except OSError as error:
+        raise translated(error, path) from error
+
+
+def _awaited(child: subprocess.Popen[bytes], marker: str) -> int | None:
+    try:
+        return child.wait(LIMIT)
+    except subprocess.TimeoutExpired:
+        _kill_tree(child.pid, marker)
+        child.wait()
+        return None
+
+
 def _kill_tree(pid: int, marker: str) -> None:
     """The shell, what it started, and what has another parent by now; again, until a look finds none."""
+    spared: set[ProcessIdentity] = set()  # another user's by now (sudo), or stuck in the kernel
     while True:
         look = Look.take()
         shell = look.table.get(pid)
         below = [shell, *look.descendants(shell)] if shell is not None and shell.alive else []
         marked = [p for p in look.table.values() if p.alive and _marked(p, marker)]
-        found = {process.identity for process in (*below, *marked)}
+        found = {process.identity for process in (*below, *marked)} - spared
         if not found:
             return
-        for identity in found:
-            try:
-                with Handle(identity) as handle:
-                    handle.signal(SIGKILL)
-                    handle.wait(LIMIT)
-            except Gone:
-                continue
+        spared |= {identity for identity in found if not _killed(identity)}
+
+
+def _killed(identity: ProcessIdentity) -> bool:
+    try:
+        with Handle(identity) as handle:
+            handle.signal(SIGKILL)
+            return handle.wait(DEATH)
+    except Gone:
+        return True
+    except SourceError:
+        return False
 
 
 def _marked(process: procfs.Process, marker: str) -> bool:
