@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 DEADLINE = 2.0  # seconds an adapter may take
 PATIENCE = 0.1  # seconds before the others stop waiting for it
 PATIENCE_FOR_ALL = 0.5  # the same when all ended sessions are wanted: to read thousands is not to hang
-SAME_MOMENT = 1.0  # seconds that an agent's clock reading may be off its own last moment
+SAME_MOMENT = 0.05  # seconds between a process's last word and its end, for clocks that are coarse
 
 
 class Wanted(NamedTuple):
