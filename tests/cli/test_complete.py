@@ -115,7 +115,8 @@ def test_fish_offers(tmp_path: Path) -> None:
         pytest.skip("fish is not installed")
     ask = (
         f"function agentctl; echo 4f2a0000; end; source {_written(tmp_path, 'fish')}; "
-        "complete -C 'agentctl log'; complete -C 'agentctl list --status w'; complete -C 'agentctl why 4'"
+        "complete -C 'agentctl log'; complete -C 'agentctl list --status w'; "
+        "complete -C 'agentctl why 4'"
     )
     done = subprocess.run(
         ["fish", "--no-config", "-c", ask],

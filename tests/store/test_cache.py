@@ -261,6 +261,36 @@ def test_many_writers_at_once(place: str, transcript: Path) -> None:
     assert (left.cwd or "").startswith("/w")
 
 
+def test_what_files_said_that_are_gone_can_be_forgotten(
+    place: str, transcript: Path, tmp_path: Path
+) -> None:
+    gone = tmp_path / "gone.jsonl"
+    gone.write_text("{}\n")
+    os.utime(gone, (LONG_AGO, LONG_AGO))
+    _remember(place, transcript)
+    _remember(place, gone)
+    assert module.forget_absent(place) == 0
+    gone.unlink()
+    assert module.forget_absent(place, dry_run=True) == 1
+    assert module.forget_absent(place) == 1
+    assert module.forget_absent(place) == 0
+    assert _recall(place, transcript) == FACTS
+
+
+def test_a_file_that_cannot_be_asked_about_is_kept(place: str, transcript: Path) -> None:
+    loop = transcript.parent / "loop"
+    loop.symlink_to("loop")
+    entry = (1, 2, 3, pack(FACTS))
+    _remember(place, transcript)
+    module.save(place, {str(loop): entry, "a\0b": entry})
+    assert module.forget_absent(place) == 0
+
+
+def test_without_a_cache_nothing_is_made(place: str) -> None:
+    assert module.forget_absent(place) == 0
+    assert not Path(place).exists()
+
+
 def test_pack_and_unpack() -> None:
     for facts in (FACTS, Facts()):
         assert unpack(pack(facts)) == facts

@@ -98,6 +98,26 @@ def save(path: str, entries: dict[str, Entry]) -> None:
             pass
 
 
+def forget_absent(path: str, *, dry_run: bool = False) -> int:
+    """Drops what files said that do not exist any more, and tells how many. A file that cannot be asked
+    about may come back, with its volume."""
+    known = load(path)
+    gone = [name for name in known if _is_absent(name)]
+    if gone and not dry_run:
+        save(path, {name: known[name] for name in known.keys() - set(gone)})
+    return len(gone)
+
+
+def _is_absent(path: str) -> bool:
+    try:
+        os.stat(path)
+    except (FileNotFoundError, NotADirectoryError):
+        return True
+    except (OSError, ValueError, TypeError):
+        return False
+    return False
+
+
 def _seal(body: bytes) -> bytes:
     """A first line that only this format, by this Python's rules, with not a bit changed, can have."""
     return b"agentctl %d %d %08x\n" % (FORMAT, marshal.version, crc32(body))

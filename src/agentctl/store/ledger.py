@@ -61,8 +61,8 @@ def hook_ran(path: str, launch_id: str, run: HookRun) -> None:
         )
 
 
-def forget(path: str, launch_ids: Iterable[str]) -> None:
-    with db.transaction(path) as connection:
+def forget(path: str, launch_ids: Iterable[str], patience: float = db.PATIENCE) -> None:
+    with db.transaction(path, patience) as connection:
         for launch_id in launch_ids:
             connection.execute("delete from launch where id = ?", (launch_id,))
             connection.execute("delete from lock where launch = ?", (launch_id,))
