@@ -55,8 +55,7 @@ class Spec:
 
 
 def main(spec_fd: int, report: int, go: int) -> None:
-    for fd in (spec_fd, report, go):
-        os.set_inheritable(fd, False)
+    _close_all_but(spec_fd, report, go)
     with open(spec_fd, "rb") as file:
         spec = Spec(file.read())
     _name_ourselves()
@@ -146,6 +145,19 @@ def _spawn(argv: list[bytes]) -> None:
 def _start_ticks(pid: int) -> bytes:
     with open(f"/proc/{pid}/stat", "rb") as file:
         return file.read().rpartition(b")")[2].split()[19]
+
+
+def _close_all_but(*kept: int) -> None:
+    """What a caller has open besides its streams (a lock of `flock`, a pipe somebody reads to its end)
+    is not the agent's to hold for as long as it lives."""
+    for fd in map(int, os.listdir("/proc/self/fd")):
+        if fd in kept:
+            os.set_inheritable(fd, False)
+        elif fd > 2:
+            try:
+                os.close(fd)
+            except OSError:  # the one that was open to list them
+                pass
 
 
 def _name_ourselves() -> None:

@@ -9,13 +9,13 @@ from collections.abc import Mapping, Sequence
 
 import agentctl
 from agentctl.control import shim
-from agentctl.errors import StartFailed
+from agentctl.errors import StartFailed, UsageError
 from agentctl.truth import procfs
 from agentctl.truth.files import translated
 from agentctl.truth.model import ProcessIdentity
 
-# Where the shim finds its three descriptors: far above any that we could have open ourselves.
-SPEC, REPORT, GO = 200, 201, 202
+# Whatever we ignore or block, as one started by nohup or cron does: the shim must hear of its children.
+DEFAULT = frozenset(signal.valid_signals()) - {signal.SIGKILL, signal.SIGSTOP}
 
 
 class Child:
@@ -29,7 +29,10 @@ class Child:
         try:
             os.write(memory, spec)
             os.lseek(memory, 0, os.SEEK_SET)
-            _start_shim({memory: SPEC, report_in_shim: REPORT, go_in_shim: GO}, environ)
+            _start_shim((memory, report_in_shim, go_in_shim), environ)
+        except BaseException:
+            self.release()
+            raise
         finally:
             for fd in (memory, report_in_shim, go_in_shim):
                 os.close(fd)
@@ -46,8 +49,7 @@ class Child:
 
     def go(self) -> None:
         """Let it be the agent. Raises StartFailed if it cannot."""
-        self._go.write(b"g")
-        told = self._report.readline().strip()
+        told = self._report.readline().strip() if self._say(b"g") else b""
         if told != b"0":
             why = os.strerror(int(told)) if told.isdigit() else "its shim ended"
             self.forget()
@@ -55,11 +57,15 @@ class Child:
 
     def forget(self) -> None:
         """It failed to start: no finishing work."""
-        try:
-            self._go.write(b"x")
-        except OSError:  # the shim has ended
-            pass
+        self._say(b"x")
         self.release()
+
+    def _say(self, word: bytes) -> bool:
+        """Whether somebody was there to hear it."""
+        try:
+            return self._go.write(word) == len(word)
+        except (OSError, ValueError):  # the shim has ended, or we have let go of it
+            return False
 
     def release(self) -> None:
         """It is on its own from here, as it would be if we were killed."""
@@ -76,7 +82,10 @@ def spec(
     timeout: float | None,
     then: Sequence[str],
 ) -> bytes:
-    """What the shim is told. `then`: the words that `finish` and `expire` are called with."""
+    """What the shim is told. `then`: the words that `finish` and `expire` are called with. Raises
+    UsageError: a NUL ends a word of a command, and what comes after it would be taken for the next."""
+    if any("\0" in word for word in (*argv, *environ, *environ.values())):
+        raise UsageError("a NUL character in the agent's command or environment")
     return shim.Spec.written(
         folder,
         cwd,
@@ -98,19 +107,20 @@ def _ourselves(module: str, words: Sequence[str]) -> list[bytes]:
     return [os.fsencode(word) for word in (sys.executable, "-I", "-c", program, *words)]
 
 
-def _start_shim(descriptors: Mapping[int, int], environ: Mapping[str, str]) -> None:
+def _start_shim(descriptors: Sequence[int], environ: Mapping[str, str]) -> None:
     null = [(os.POSIX_SPAWN_OPEN, stream, os.devnull, os.O_RDWR, 0) for stream in (0, 1, 2)]
-    kept = [(os.POSIX_SPAWN_DUP2, ours, its) for ours, its in descriptors.items()]
-    words = [sys.executable, "-I", "-S", shim.__file__, str(SPEC), str(REPORT), str(GO)]
+    first = max(*descriptors, 2) + 1  # none of them may be in another's place, or overwritten by it
+    kept = [(os.POSIX_SPAWN_DUP2, ours, its) for its, ours in enumerate(descriptors, first)]
+    told = [str(its) for _, _, its in kept]
     try:
         os.posix_spawn(
             sys.executable,
-            words,
+            [sys.executable, "-I", "-S", shim.__file__, *told],
             dict(environ),
-            file_actions=[*null, *kept],
+            file_actions=[*kept, *null],  # ours may be at 0, 1 or 2, where the caller had closed these
             setsid=True,  # closing the terminal kills nothing
             setsigmask=(),
-            setsigdef=(signal.SIGINT, signal.SIGPIPE, signal.SIGHUP),
+            setsigdef=DEFAULT,
         )
     except OSError as error:
         raise translated(error, sys.executable) from error
