@@ -1,4 +1,5 @@
-"""Reads `config.toml`: every entry with its line, and a word that nobody knows refused by name."""
+"""`config.toml`: every entry with its line, a word that nobody knows refused by name; and a fresh one,
+with all there is to set in comments."""
 
 from __future__ import annotations
 
@@ -7,8 +8,14 @@ import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from agentctl.config_keys import ADAPTER_KEYS, KEYS, Key
 from agentctl.errors import Gone, UsageError
 from agentctl.truth import files
+
+_HEAD = """\
+# Settings of agentctl. A flag of the call is stronger than an environment variable, and that is
+# stronger than this file. `agentctl config` shows what holds, and where it comes from.
+"""
 
 Path = tuple[str, ...]  # ("adapters", "pi", "model")
 _HEADER = re.compile(r"\s*\[([^\[\]]+)\]")
@@ -85,3 +92,22 @@ def _unknown(where: str, path: Path, known: Sequence[Path]) -> UsageError:
     near = get_close_matches(".".join(path), names, 1, 0.5) or same
     hint = f"did you mean {near[0]}?" if near else "agentctl config shows every one that there is"
     return UsageError(f"{where}: no setting {'.'.join(path)!r}", hint)
+
+
+def template(adapters: Sequence[str]) -> str:
+    """Says nothing yet: every setting is a comment that shows how it is made."""
+    parts, section = [_HEAD], ""
+    for name, key in KEYS.items():
+        where, _, word = name.partition(".")
+        if where != section:
+            section = where
+            parts.append(f"\n[{section}]\n")
+        parts.append(_commented(word, key))
+    known = ", ".join(adapters)
+    parts.append(f"\n# For one agent ({known}), stronger than [defaults]:\n# [adapters.{adapters[0]}]\n")
+    parts += [_commented(word, key) for word, key in ADAPTER_KEYS.items()]
+    return "".join(parts)
+
+
+def _commented(word: str, key: Key) -> str:
+    return f"# {word} = {key.example}  # {key.meaning}\n"

@@ -17,6 +17,7 @@ ARGUMENTS = {
     "help": tuple(VERBS),
     "completion": SHELLS,
     "lock": ("list", "acquire", "release"),
+    "config": ("init", "path"),
 }
 
 
