@@ -53,7 +53,7 @@ def prepared(wish: Wish, caller: Mapping[str, str], resumed: Observation | None 
     _check_mode(wish, adapter.permission_modes)
     kept, removed = scrubbed(caller)
     cwd, launch_id = os.path.realpath(wish.cwd), new_id()
-    given = {**kept, "PWD": cwd, MARKER: launch_id, **dict(wish.environ)}
+    given = {**kept, "PWD": cwd, **dict(wish.environ), MARKER: launch_id}
     request = LaunchRequest(
         wish.prompt,
         cwd,
@@ -82,9 +82,10 @@ def _check_mode(wish: Wish, known: tuple[str, ...]) -> None:
 
 
 def _environ(given: Mapping[str, str], command: Command, wish: Wish) -> dict[str, str]:
-    """What the person says wins over what the adapter says, which wins over what the caller has."""
+    """What the person says wins over what the adapter says, which wins over what the caller has. Our
+    own marker is nobody's to set: by it we find what the agent leaves behind."""
     kept = {name: value for name, value in given.items() if name not in command.unset}
-    return {**kept, **dict(command.set), **dict(wish.environ)}
+    return {**kept, **dict(command.set), **dict(wish.environ), MARKER: given[MARKER]}
 
 
 def _order(wish: Wish, command: Command, environ: Mapping[str, str], launch_id: str) -> Order:
