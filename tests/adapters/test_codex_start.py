@@ -5,7 +5,7 @@ import subprocess
 import tomllib
 from collections.abc import Iterator
 from pathlib import Path
-from signal import SIGINT, SIGTERM
+from signal import SIGINT, SIGKILL, SIGTERM, Signals
 
 import pytest
 from hypothesis import given
@@ -13,9 +13,13 @@ from hypothesis import strategies as st
 
 from agentctl.adapters.codex import Codex, start
 from agentctl.adapters.plans import LaunchRequest
-from agentctl.errors import Refused, UsageError
+from agentctl.control.launch import launch
+from agentctl.control.order import Wish, prepared
+from agentctl.errors import Refused, StartFailed, UsageError
 from agentctl.truth.model import Facts, Observation
 from tests.fakes.codex import CodexStage, called, new_id
+from tests.launched import PROMPTS, Launched
+from tests.waiting import until
 
 ALWAYS = ("--json", "--skip-git-repo-check", "-C")
 
@@ -114,6 +118,14 @@ class TestTrust:
         assert projects in (None, {str(cwd): {"trust_level": "trusted"}})
         return projects is not None
 
+    @pytest.fixture(autouse=True)
+    def _repository(self, tmp_path: Path) -> None:
+        (tmp_path / ".git").mkdir()
+
+    def test_elsewhere_codex_notes_nothing(self, tmp_path: Path) -> None:
+        (tmp_path / ".git").rmdir()
+        assert not self.trusted(tmp_path, tmp_path, "workspace-write")
+
     def test_for_one_run_where_it_may_write(self, tmp_path: Path) -> None:
         assert self.trusted(tmp_path, tmp_path, "workspace-write")
         assert self.trusted(tmp_path, tmp_path, "danger-full-access")
@@ -211,3 +223,108 @@ class TestStopPlan:
 
     def test_one_that_has_ended_needs_no_process(self) -> None:
         assert Codex().stop_plan(Observation("codex", "x", ())).refusal == ""
+
+
+class TestLaunched:
+    """Through the command line, with a Codex behind its launcher."""
+
+    @pytest.fixture
+    def codex(self, stage: CodexStage) -> Launched:
+        return Launched(stage)
+
+    def test_the_id_is_the_thread_s_and_its_owner_the_native_process(
+        self, codex: Launched, stage: CodexStage
+    ) -> None:
+        session_id = codex.launch("late 0.5, work 600", "--name", "shed")
+        assert stage.rollout(session_id).exists()
+        told = codex.told(session_id)
+        assert (told["status"], told["activity"], told["launch"]["name"]) == (
+            "running", "working", "shed",
+        )  # fmt: skip
+        assert codex.owner(session_id).comm == "codex"
+        (listed,) = codex.call("list", "--json").json()["sessions"]
+        assert listed["id"] == session_id
+
+    @pytest.mark.parametrize("prompt", PROMPTS.values(), ids=PROMPTS)
+    def test_a_prompt_arrives_as_it_is(self, codex: Launched, prompt: str) -> None:
+        session_id = codex.launch(f"{prompt}, work 600")
+        assert codex.said(session_id) == [f"{prompt}, work 600"]
+        assert prompt not in codex.owner(session_id).argv
+
+    def test_a_start_that_fails_leaves_nothing(self, codex: Launched) -> None:
+        ran = codex.try_to_launch("die Error: Model provider `nope` not found")
+        assert ran.code == 1
+        assert "exit code 1" in ran.err
+        assert "Model provider `nope` not found" in ran.err
+        codex.nothing_is_left()
+
+    def test_an_interrupt(self, codex: Launched) -> None:
+        session_id = codex.launch("tool, work 600")
+        codex.runs_a_tool()
+        codex.end(session_id, SIGINT)
+        assert codex.ended(session_id) == ("interrupted", 1)
+        until(lambda: not codex.tools(), "it has ended its tool")
+
+    def test_an_error_of_the_model_s(self, codex: Launched) -> None:
+        session_id = codex.launch("work 1, fail")
+        assert codex.ended(session_id) == ("failed", 1)
+
+    @pytest.mark.parametrize("number", [SIGTERM, SIGKILL])
+    def test_a_kill_leaves_its_tools_to_be_found(self, codex: Launched, number: Signals) -> None:
+        session_id = codex.launch("tool, work 600")
+        codex.runs_a_tool()
+        codex.end(session_id, number)
+        assert codex.ended(session_id) == ("killed", -number)
+        assert codex.tools()
+        again = codex.call("stop", session_id)
+        assert again.code == 0, again.err
+        assert not codex.tools()
+
+    def test_stop_ends_wrapper_agent_and_tool(self, codex: Launched) -> None:
+        session_id = codex.launch("tool, work 600")
+        codex.runs_a_tool()
+        ran = codex.call("stop", session_id)
+        assert (ran.code, ran.err) == (0, "")
+        assert "3 ended, 0 survivors" in ran.out
+        assert codex.ended(session_id) == ("interrupted", 1)
+        until(lambda: not codex.stage.processes(), "nothing runs")
+
+    def test_done_is_when_the_thread_is_given_back(self, codex: Launched) -> None:
+        session_id = codex.launch("work 1, linger 600")
+        until(lambda: codex.told(session_id)["status"] == "idle", "its turn is over")
+        assert codex.owner(session_id).alive
+
+    def test_a_resumed_one_goes_on_under_its_id(self, codex: Launched, tmp_path: Path) -> None:
+        session_id = codex.launch("exit 0")
+        assert codex.ended(session_id) == ("completed", 0)
+        ran = codex.call("resume", session_id, "work 600")
+        assert (ran.code, ran.out.strip()) == (0, session_id), ran.err
+        told = codex.told(session_id)
+        assert (told["status"], told["cwd"]) == ("running", str(codex.stage.work))
+        refused = codex.call("resume", session_id, "me too")
+        assert refused.code == 4
+        assert f"pid {told['pid']}" in refused.err
+
+    def test_a_resume_that_fails_loses_nothing(self, codex: Launched, stage: CodexStage) -> None:
+        session_id = codex.launch("exit 0")
+        codex.ended(session_id)
+        before = stage.rollout(session_id).read_bytes()
+        ran = codex.call("resume", session_id, "die Error: thread is archived")
+        assert ran.code == 1
+        assert "thread is archived" in ran.err
+        assert codex.ended(session_id) == ("completed", 0)
+        assert CodexStage.rollout(codex.stage, session_id).read_bytes() == before  # type: ignore[arg-type]
+
+    def test_a_new_thread_instead_of_the_old_one_is_no_success(self, codex: Launched) -> None:
+        """What Codex does with a name that it does not know."""
+        wanted = new_id()
+        wish = Wish("codex", "work 600", str(codex.stage.work))
+        order = prepared(wish, codex.stage.environ).order
+        words = (*order.command.argv[:-1], "resume", "nobody", "-")
+        trap = order._replace(command=order.command._replace(argv=words, expected=wanted))
+        with pytest.MonkeyPatch.context() as patch:
+            for name, value in codex.stage.environ.items():
+                patch.setenv(name, value)
+            with pytest.raises(StartFailed, match=f"instead of {wanted}"):
+                launch(codex.stage.environ["AGENTCTL_HOME"], trap)
+        codex.nothing_is_noted()

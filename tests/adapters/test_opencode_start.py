@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from pathlib import Path
-from signal import SIGTERM
+from signal import SIGINT, SIGKILL, SIGTERM, Signals
 
 import pytest
 
@@ -11,6 +11,8 @@ from agentctl.adapters.plans import LaunchRequest
 from agentctl.errors import Refused, UsageError
 from agentctl.truth.model import Facts, Observation
 from tests.fakes.opencode import OpenCodeStage, called
+from tests.launched import PROMPTS, Launched
+from tests.waiting import until
 
 ALWAYS = ("opencode", "run", "--format", "json", "--print-logs", "--log-level", "INFO")
 LOG = "timestamp=2026-11-15T10:05:59.176Z level=INFO run=5d22d89c message="
@@ -140,3 +142,94 @@ class TestStopPlan:
 
     def test_one_that_has_ended_needs_no_process(self) -> None:
         assert OpenCode().stop_plan(Observation("opencode", "ses_1", ())).refusal == ""
+
+
+class TestLaunched:
+    """Through the command line."""
+
+    @pytest.fixture
+    def opencode(self, stage: OpenCodeStage) -> Launched:
+        return Launched(stage)
+
+    def test_the_id_is_the_session_s_own(self, opencode: Launched) -> None:
+        session_id = opencode.launch("late 0.5, work 600", "--name", "shed")
+        assert session_id.startswith("ses_")
+        until(lambda: opencode.told(session_id)["activity"] == "working", "its turn is open")
+        told = opencode.told(session_id)
+        assert (told["status"], told["title"], told["cwd"]) == (
+            "running", "shed", str(opencode.stage.work),
+        )  # fmt: skip
+        (listed,) = opencode.call("list", "--json").json()["sessions"]
+        assert listed["id"] == session_id
+
+    def test_two_in_one_directory_are_told_apart(self, opencode: Launched) -> None:
+        ids = [opencode.launch("work 600"), opencode.launch("work 600", "--force")]
+        listed = opencode.call("list", "--json").json()["sessions"]
+        assert {(session["id"], session["status"]) for session in listed} == {
+            (session_id, "running") for session_id in ids
+        }
+        assert len({session["pid"] for session in listed}) == 2
+
+    @pytest.mark.parametrize("prompt", PROMPTS.values(), ids=PROMPTS)
+    def test_a_prompt_arrives_as_it_is(self, opencode: Launched, prompt: str) -> None:
+        session_id = opencode.launch(f"{prompt}, work 600")
+        until(lambda: bool(opencode.said(session_id)), "it is written down")
+        assert opencode.said(session_id) == [f"{prompt}, work 600"]
+        assert prompt not in opencode.owner(session_id).argv
+
+    def test_a_start_that_fails_leaves_nothing(self, opencode: Launched) -> None:
+        ran = opencode.try_to_launch("die Failed to change directory")
+        assert ran.code == 1
+        assert "exit code 1" in ran.err
+        assert "Failed to change directory" in ran.err
+        opencode.nothing_is_left()
+
+    def test_an_error_of_the_model_s(self, opencode: Launched) -> None:
+        session_id = opencode.launch("work 1, fail")
+        assert opencode.ended(session_id) == ("failed", 1)
+
+    @pytest.mark.parametrize("number", [SIGINT, SIGTERM, SIGKILL])
+    def test_any_signal_kills_it_and_leaves_its_commands(
+        self, opencode: Launched, number: Signals
+    ) -> None:
+        session_id = opencode.launch("tool, work 600")
+        opencode.runs_a_tool()
+        opencode.end(session_id, number)
+        assert opencode.ended(session_id) == ("killed", -number)
+        assert opencode.tools()
+        again = opencode.call("stop", session_id)
+        assert again.code == 0, again.err
+        assert not opencode.tools()
+
+    def test_stop_ends_agent_and_command(self, opencode: Launched) -> None:
+        session_id = opencode.launch("tool, work 600")
+        opencode.runs_a_tool()
+        ran = opencode.call("stop", session_id)
+        assert (ran.code, ran.err) == (0, "")
+        assert "2 ended, 0 survivors" in ran.out
+        assert opencode.ended(session_id) == ("killed", -SIGTERM)
+        until(lambda: not opencode.stage.processes(), "nothing runs")
+
+    def test_a_resumed_one_goes_on_in_its_directory(self, opencode: Launched, tmp_path: Path) -> None:
+        """From anywhere, and with any PWD: elsewhere OpenCode would work in silence, for ever."""
+        session_id = opencode.launch("exit 0")
+        assert opencode.ended(session_id) == ("completed", 0)
+        ran = opencode.call("resume", session_id, "exit 0", PWD=str(tmp_path))
+        assert (ran.code, ran.out.strip()) == (0, session_id), ran.err
+        assert opencode.ended(session_id) == ("completed", 0)
+        assert opencode.said(session_id).count("exit 0") == 2
+
+    def test_a_live_one_is_refused(self, opencode: Launched) -> None:
+        session_id = opencode.launch("work 600")
+        refused = opencode.call("resume", session_id, "me too")
+        assert refused.code == 4
+        assert f"pid {opencode.told(session_id)['pid']}" in refused.err
+
+    def test_one_that_opencode_does_not_find(self, opencode: Launched) -> None:
+        """Its id stands in the arguments of the process that looks for it: that is no success."""
+        session_id = opencode.launch("exit 0")
+        opencode.ended(session_id)
+        ran = opencode.call("resume", session_id, "late 1, die Error: Session not found")
+        assert ran.code == 1
+        assert "Session not found" in ran.err
+        assert opencode.ended(session_id) == ("completed", 0)

@@ -352,7 +352,8 @@ def _in_front_of(command: list[str]) -> NoReturn:
         signal.signal(number, lambda got, _: os.kill(native.pid, got))
     code = native.wait()
     if code < 0:
-        signal.signal(-code, signal.SIG_DFL)
+        if -code in ENDINGS:
+            signal.signal(-code, signal.SIG_DFL)
         signal.raise_signal(-code)
     os._exit(code)
 

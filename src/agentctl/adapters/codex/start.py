@@ -92,7 +92,8 @@ def _options(request: LaunchRequest, cwd: str) -> Iterator[str]:
 def _trust(cwd: str, config: Record) -> Iterator[str]:
     """Codex trusts a repository that it may write to, and puts that into config.toml: from then on
     every run may write there. This says the same for one run. What a person has decided stands."""
-    if not {cwd, _repository(cwd)} & as_dict(config.get("projects")).keys():
+    repository = _repository(cwd)
+    if repository and not {cwd, repository} & as_dict(config.get("projects")).keys():
         yield from ("-c", f'projects={{{_toml(cwd)}={{trust_level="trusted"}}}}')
 
 
