@@ -97,7 +97,7 @@ def test_tokens_and_launch() -> None:
     assert shapes.launch(None) is None
     assert shapes.launch(launch) == {
         "id": "l", "name": "n", "group": "g", "spec": None, "meta": {"k": "v"}, "model": "m",
-        "created_at": "1970-01-01T00:00:00.000Z", "on_complete": None,
+        "created_at": "1970-01-01T00:00:00.000Z", "on_complete": None, "expired_at": None,
         "worktree": {"repository": "/r", "path": "/w", "branch": "b", "base": "c0ffee"},
         "hooks": [{"hook": "on-complete", "command": "make test", "code": 2, "seconds": 1.5,
                    "output": "/said"}],

@@ -90,6 +90,22 @@ def wish(adapter: str, arguments: argparse.Namespace, settings: config.Config, p
     )
 
 
+def default_adapter(settings: config.Config) -> str:
+    name = settings.defaults.adapter.value
+    if name is None:
+        known = ", ".join(settings.agents)
+        raise UsageError(
+            "which agent?", f"name one ({known}), or set defaults.adapter: agentctl config init"
+        )
+    return name
+
+
+def with_files(text: str, arguments: argparse.Namespace) -> str:
+    """A slot's own prompt, with what all of them get."""
+    limit = arguments.max_file_size or MAX_FILE
+    return composed(Sources(text, spec=arguments.spec, files=arguments.file, max_file=limit))
+
+
 def prompt(arguments: argparse.Namespace, *, stdin: bool) -> str:
     issue = None
     if arguments.issue is not None:
@@ -156,17 +172,38 @@ def show_plan(told: list[Description], *, as_json: bool) -> None:
 
 def finished(sessions: list[Session], arguments: argparse.Namespace) -> int:
     """The ids to standard output, for a script; what went wrong beside them, to the error stream."""
-    if arguments.json and not arguments.wait:
-        print(json.dumps(shapes.envelope(sessions, []), indent=1), flush=True)
     if not arguments.json:
         for session in sessions:
             print(session.seen.session_id, flush=True)
     for session in sessions:
-        for run in session.launch.hooks if session.launch is not None else ():
-            if run.code != 0:
-                how = f"exit code {run.code}" if run.code is not None else "took too long"
-                print(f"agentctl: {run.hook} failed: {how}; see {run.output}", file=sys.stderr)
+        _show_hooks(session)
+    if arguments.wait:
+        return _wait(sessions, as_json=arguments.json)
+    if arguments.json:
+        print(json.dumps(shapes.envelope(sessions, []), indent=1), flush=True)
     return 0
+
+
+def _show_hooks(session: Session) -> None:
+    for run in session.launch.hooks if session.launch is not None else ():
+        if run.code != 0:
+            how = f"exit code {run.code}" if run.code is not None else "took too long"
+            print(f"agentctl: {run.hook} failed: {how}; see {run.output}", file=sys.stderr)
+
+
+def _wait(sessions: list[Session], *, as_json: bool) -> int:
+    from agentctl.cli.verbs.wait import code_of, told
+    from agentctl.control.vigil import Vigil
+
+    with Vigil(sessions, "stopped") as vigil:
+        done = []
+        for session in vigil.keep(None):
+            done.append(session)
+            if not as_json:
+                print(f"agentctl: {session.seen.session_id} {told(session)}", file=sys.stderr)
+        if as_json:
+            print(json.dumps(shapes.envelope(done, vigil.problems), indent=1), flush=True)
+    return max((code_of(session) for session in done), default=0)
 
 
 def _worktree(told: Mapping[str, str] | None) -> str | None:

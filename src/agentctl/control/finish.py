@@ -28,7 +28,7 @@ def main() -> None:
     try:
         finish(state, launch_id)
     except AgentctlError as error:
-        _leave_word(state, launch_id, str(error))
+        leave_word(state, launch_id, "finish", str(error))
 
 
 def finish(state: str, launch_id: str) -> None:
@@ -80,10 +80,10 @@ def _session(note: Launch) -> Session | None:
     return next((each for each in found if each.seen.session_id == note.session_id), None)
 
 
-def _leave_word(state: str, launch_id: str, word: str) -> None:
+def leave_word(state: str, launch_id: str, whose: str, word: str) -> None:
     """Nobody reads our error stream: beside the rest of the launch somebody may."""
     try:
-        with open(f"{launches.folder(paths.notes_file(state), launch_id)}/finish", "w") as file:
+        with open(f"{launches.folder(paths.notes_file(state), launch_id)}/{whose}", "w") as file:
             file.write(f"{word}\n")
     except OSError:  # no folder, no readers
         pass

@@ -45,9 +45,12 @@ class Prepared(NamedTuple):
     added: tuple[tuple[str, str], ...]  # and those it gets beyond the caller's
 
 
-def prepared(wish: Wish, caller: Mapping[str, str], resumed: Observation | None = None) -> Prepared:
-    """Raises UsageError for what this agent cannot do, StartFailed where it is not installed."""
-    if not os.path.isdir(wish.cwd):
+def prepared(
+    wish: Wish, caller: Mapping[str, str], resumed: Observation | None = None, *, foreseen: bool = False
+) -> Prepared:
+    """`foreseen`: its directory is yet to be made. Raises UsageError for what this agent cannot do,
+    StartFailed where it is not installed."""
+    if not foreseen and not os.path.isdir(wish.cwd):
         raise UsageError(f"not a directory: {wish.cwd}")
     adapter = load(wish.adapter)
     _check_mode(wish, adapter.permission_modes)

@@ -91,6 +91,7 @@ def _launch(row: tuple[Any, ...], path: str) -> Launch:
         created,
         _ended(path, id_, ended_at, code),
         tuple(HookRun(*run) for run in more.get("hooks", ())),
+        more.get("expired_at"),
     )
 
 

@@ -52,6 +52,15 @@ def ended(path: str, launch_id: str, how: Exit) -> None:
         )
 
 
+def expired(path: str, launch_id: str) -> None:
+    """Its time was over, and it is being ended for that."""
+    with db.transaction(path) as connection:
+        connection.execute(
+            "update launch set detail = json_set(detail, '$.expired_at', ?) where id = ?",
+            (time.time(), launch_id),
+        )
+
+
 def hook_ran(path: str, launch_id: str, run: HookRun) -> None:
     with db.transaction(path) as connection:
         connection.execute(

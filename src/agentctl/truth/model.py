@@ -182,6 +182,7 @@ class Launch(NamedTuple):
     created_at: float | None = None
     ended: Exit | None = None
     hooks: tuple[HookRun, ...] = ()
+    expired_at: float | None = None  # its time was over then, and it was ended for that
 
 
 class Session(NamedTuple):

@@ -48,6 +48,7 @@ LAUNCH_FIELDS: tuple[tuple[str, str, str], ...] = (
     ("model", "string | null", "the model asked for"),
     ("worktree", "object | null", "repository, path, branch, base: the checkout made for it"),
     ("on_complete", "string | null", "the command to run when it has ended"),
+    ("expired_at", "time | null", "when its --timeout was over and it was ended for that"),
     ("hooks", "array", "those that ran: hook, command, code (null: took too long), seconds, output"),
 )  # fmt: skip
 EVIDENCE_FIELDS: tuple[tuple[str, str, str], ...] = (
@@ -161,6 +162,7 @@ def launch(given: Launch | None) -> dict[str, Any] | None:
         "model": given.model,
         "worktree": given.worktree._asdict() if given.worktree is not None else None,
         "on_complete": given.on_complete,
+        "expired_at": rfc3339(given.expired_at),
         "hooks": [run._asdict() for run in given.hooks],
     }
 

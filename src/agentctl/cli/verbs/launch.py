@@ -6,12 +6,11 @@ import argparse
 import os
 
 from agentctl import config, paths
-from agentctl.cli import launching
+from agentctl.cli import launching, slotting, together
 from agentctl.cli.verb import Parser
-from agentctl.control.launch import launch
-from agentctl.control.order import prepared
 from agentctl.control.prompt import size
-from agentctl.errors import Unreachable, UsageError
+from agentctl.control.prune import quietly
+from agentctl.errors import Unreachable
 
 EXAMPLES = """\
   agentctl launch claude-code -p "fix the flaky test"
@@ -43,29 +42,16 @@ def run(arguments: argparse.Namespace) -> int:
     state = paths.state_directory(os.environ)
     if state is None:
         raise Unreachable("no home is known to keep the launch in", "set AGENTCTL_HOME")
-    adapter, stdin = _named(arguments, settings)
-    wish = launching.wish(adapter, arguments, settings, launching.prompt(arguments, stdin=stdin))
-    start = prepared(wish, os.environ)
+    task = slotting.task(arguments, settings)
     if arguments.dry_run:
-        launching.show_plan([launching.described(start)], as_json=arguments.json)
+        told = [launching.described(task.foreseen(slot)) for slot in task.slots]
+        launching.show_plan(told, as_json=arguments.json)
         return 0
-    return launching.finished([launch(state, start.order)], arguments)
-
-
-def _named(arguments: argparse.Namespace, settings: config.Config) -> tuple[str, bool]:
-    """The adapter, and whether the prompt comes from standard input."""
-    words = [word for word in arguments.words if word != "-"]
-    if len(words) > 1:
-        raise UsageError(f"one agent at a time: {' '.join(words)}", "several: --adapter A --adapter B")
-    name = words[0] if words else settings.defaults.adapter.value
-    if name is None:
-        known = ", ".join(settings.agents)
-        raise UsageError(
-            "which agent?", f"name one ({known}), or set defaults.adapter: agentctl config init"
-        )
-    if name not in settings.agents:
-        raise UsageError(f"no adapter named {name!r}", f"known adapters: {', '.join(settings.agents)}")
-    return name, "-" in arguments.words
+    if len(task.slots) > 1:
+        return together.run(state, task)
+    code = launching.finished([task.start(state, task.slots[0])], arguments)
+    quietly(state, settings.ttl.value)
+    return code
 
 
 def _add_prompt(made: argparse.ArgumentParser) -> None:

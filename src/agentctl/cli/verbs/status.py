@@ -71,6 +71,7 @@ def _launch(note: Launch) -> list[tuple[str, str | None]]:
         ("worktree", f"{tree.path}, branch {tree.branch} from {tree.base[:12]}" if tree else None),
         *((f"meta {key}", value) for key, value in note.meta),
         *((run.hook, _hook(run)) for run in note.hooks),
+        ("timeout", f"stopped at {_moment(note.expired_at)}" if note.expired_at is not None else None),
     ]
 
 
