@@ -119,7 +119,7 @@ def of_extras() -> Iterator[Finding]:
         known = metadata("agentctl").get_all("Provides-Extra") or []
     except PackageNotFoundError:  # run from a source tree that is not installed
         known = []
-    needs = {"testing": "pytest"}
+    needs = {"matrix": "yaml", "testing": "pytest"}
     for extra in known:
         there = find_spec(needs.get(extra, extra)) is not None
         yield Finding("extras", "ok", f"{extra}: {'installed' if there else 'not installed'}")
