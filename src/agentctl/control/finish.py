@@ -10,12 +10,12 @@ import os
 import sys
 
 from agentctl import asking, paths
-from agentctl.adapters.plans import LaunchRequest
-from agentctl.adapters.registry import load
+from agentctl.adapters.plans import Announced, LaunchRequest
+from agentctl.adapters.registry import load, registered
 from agentctl.control import hooks, output
-from agentctl.errors import AgentctlError
+from agentctl.errors import SourceError
 from agentctl.store import launches, ledger
-from agentctl.truth.model import Launch, Session
+from agentctl.truth.model import Exit, Launch, Session
 from agentctl.truth.survey import Wanted
 
 
@@ -27,8 +27,8 @@ def main() -> None:
         file.write("agentctl-shim")  # as before: we are what stands between the agent and its hook
     try:
         finish(state, launch_id)
-    except AgentctlError as error:
-        leave_word(state, launch_id, "finish", str(error))
+    except Exception as error:  # noqa: BLE001 - whatever it was, nobody else can tell of it
+        leave_word(state, launch_id, "finish", f"{type(error).__name__}: {error}")
 
 
 def finish(state: str, launch_id: str) -> None:
@@ -40,7 +40,7 @@ def finish(state: str, launch_id: str) -> None:
     note = _identified(notes, note)
     if not ledger.claim_end(notes, launch_id):
         return
-    ended = launches.exit_record(notes, launch_id)
+    ended = _exit(notes, launch_id)
     if ended is not None:
         ledger.ended(notes, launch_id, ended)
     if note.on_complete is not None:
@@ -58,19 +58,36 @@ def _note(notes: str, launch_id: str) -> Launch | None:
     return next((note for note in launches.recorded(notes) if note.id == launch_id), None)
 
 
+def _exit(notes: str, launch_id: str) -> Exit | None:
+    try:
+        return launches.exit_record(notes, launch_id)
+    except SourceError:  # half a record is none: how it ended is then not known
+        return None
+
+
 def _identified(notes: str, note: Launch) -> Launch:
     """With its session's id, also where the launcher died before it had learned that."""
-    if note.session_id is not None or note.adapter is None:
+    announced = _announced(note)
+    if announced is None:
         return note
-    described = load(note.adapter).launch(LaunchRequest("", note.cwd or "/", os.environ))
-    announced, lines = described.announced, output.Lines(launches.folder(notes, note.id)).new()
-    found = (announced(line) for line in lines) if announced is not None else ()
+    found = map(announced, output.Lines(launches.folder(notes, note.id)).new())
     session_id = next((told for told in found if told is not None), None)
     if session_id is None:
         return note
     known = note._replace(session_id=session_id)
     ledger.learned(notes, known)
     return known
+
+
+def _announced(note: Launch) -> Announced | None:
+    """How its agent tells which session it is, if that is not known yet."""
+    if note.session_id is not None or note.adapter is None:
+        return None
+    try:
+        registered((note.adapter,))  # it may have been uninstalled meanwhile
+        return load(note.adapter).launch(LaunchRequest("", note.cwd or "/", os.environ)).announced
+    except Exception:  # noqa: BLE001 - an adapter that fails here costs an id, and no hook
+        return None
 
 
 def _session(note: Launch) -> Session | None:
