@@ -7,6 +7,7 @@ import pytest
 
 from agentctl.control import matrix
 from agentctl.control.matrix import Plan, Slot
+from agentctl.control.yaml_file import SIZE
 from agentctl.errors import Gone, Malformed, UsageError
 
 WHOLE = """\
@@ -136,7 +137,7 @@ def test_files_that_are_none(tmp_path: Path) -> None:
     with pytest.raises(Gone):
         matrix.read(str(tmp_path / "nowhere.yaml"))
     big = tmp_path / "big.yaml"
-    big.write_bytes(b"#" * (matrix.SIZE + 1))
+    big.write_bytes(b"#" * (SIZE + 1))
     with pytest.raises(Malformed, match="more than"):
         matrix.read(str(big))
     (tmp_path / "latin.yaml").write_bytes(b"a: 1\nb: \xff\n")

@@ -173,6 +173,32 @@ def test_removed_with_its_mark_but_not_its_branch(repo: Repository) -> None:
     assert "agentctl" not in (repo.path / ".git" / "config").read_text()
 
 
+def test_discarded_as_if_it_had_never_been(repo: Repository) -> None:
+    before = (repo.path / ".git" / "config").read_text()
+    worktree.discard(worktree.create(str(repo.path), "a", None, _place(repo), "g"))
+    assert worktree.tip(str(repo.path), "a") is None
+    assert not Path(_place(repo)).exists()
+    assert (repo.path / ".git" / "config").read_text() == before
+
+
+def test_a_branch_that_was_there_before_is_not_discarded(repo: Repository) -> None:
+    repo.git("branch", "old")
+    before = (repo.path / ".git" / "config").read_text()
+    worktree.discard(worktree.create(str(repo.path), "old", None, _place(repo), "g"))
+    assert worktree.tip(str(repo.path), "old") is not None
+    assert (repo.path / ".git" / "config").read_text() == before
+
+
+def test_work_is_not_discarded(repo: Repository) -> None:
+    made = worktree.create(str(repo.path), "a", None, _place(repo))
+    (Path(made.path) / "new.txt").touch()
+    with pytest.raises(SourceError, match="modified or untracked"):
+        worktree.discard(made)
+    tip = repo.commit(made.path)
+    worktree.discard(made)
+    assert worktree.tip(str(repo.path), "a") == tip
+
+
 def test_git_refuses_to_remove_what_is_not_committed(repo: Repository) -> None:
     made = worktree.create(str(repo.path), "a", None, _place(repo))
     (Path(made.path) / "new.txt").touch()

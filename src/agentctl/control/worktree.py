@@ -6,6 +6,7 @@ repository's own config, for the same reason:
         agentctlBase = 4f2a…         the commit it began at
         agentctlGroup = fix
         agentctlWorktree = /home/me/project-worktrees/agentctl-fix-opus
+        agentctlNew = true           the branch was made for it
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from agentctl.control import git
 from agentctl.errors import Gone, NotFound, Refused, SourceError, UsageError
 from agentctl.truth.model import Worktree
 
-_KEYS = ("agentctlBase", "agentctlGroup", "agentctlWorktree")
+_KEYS = ("agentctlBase", "agentctlGroup", "agentctlWorktree", "agentctlNew")
 
 
 class Checkout(NamedTuple):
@@ -144,6 +145,19 @@ def remove(checkout: Checkout, *, force: bool = False) -> None:
         os.rmdir(os.path.dirname(checkout.path))
 
 
+def discard(made: Worktree) -> None:
+    """One in which nothing has begun: as if it had never been made. A branch that was there before
+    stays, and so does whatever somebody has done meanwhile. Raises SourceError."""
+    for checkout in ours(made.repository):
+        if checkout.path == made.path:
+            remove(checkout)
+    words = ("config", "--get", f"branch.{made.branch}.agentctlNew")
+    if git.yes(made.repository, *words) and tip(made.repository, made.branch) == made.base:
+        delete_branch(made.repository, made.branch)
+    else:
+        _unmark(made.repository, made.branch, *_KEYS)
+
+
 def delete_branch(repository: str, branch: str) -> None:
     """And with it our marks. Whether work is lost was asked before."""
     git.change(repository, "branch", "-D", "--", branch)
@@ -172,7 +186,7 @@ def _add(made: Worktree, group: str | None, *, new: bool) -> None:
     if new:
         git.change(repository, "branch", "--no-track", "--", branch, base)
     try:
-        for key, value in zip(_KEYS, (base, group, path), strict=True):
+        for key, value in zip(_KEYS, (base, group, path, "true" if new else None), strict=True):
             if value is not None:
                 git.change(repository, "config", f"branch.{branch}.{key}", value)
         git.change(repository, "worktree", "add", "--no-checkout", "--", path, branch)
