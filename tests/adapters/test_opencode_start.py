@@ -162,6 +162,13 @@ class TestLaunched:
         (listed,) = opencode.call("list", "--json").json()["sessions"]
         assert listed["id"] == session_id
 
+    def test_its_directory_is_the_one_that_was_meant(self, opencode: Launched, tmp_path: Path) -> None:
+        """Whatever the PWD of the one who launches it."""
+        link = tmp_path / "link"
+        link.symlink_to(opencode.stage.work)
+        session_id = opencode.launch("work 600", cwd=link)
+        assert opencode.told(session_id)["cwd"] == str(opencode.stage.work)
+
     def test_two_in_one_directory_are_told_apart(self, opencode: Launched) -> None:
         ids = [opencode.launch("work 600"), opencode.launch("work 600", "--force")]
         listed = opencode.call("list", "--json").json()["sessions"]

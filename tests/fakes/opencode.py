@@ -68,6 +68,14 @@ class OpenCodeStage(Stage):
     def launched(self) -> list[str]:
         return super().launched()[:-1]
 
+    def install(self) -> Path:
+        """A shell corrects a PWD that is wrong, which nobody does for the real one."""
+        program = super().install()
+        given = """export PWD="$(tr '\\0' '\\n' < /proc/$$/environ | sed -n 's/^PWD=//p')"\n"""
+        shebang, _, rest = program.read_text().partition("\n")
+        program.write_text(f"{shebang}\n{given}{rest}")
+        return program
+
     def records(self, puppet: Puppet) -> list[Path]:
         return [p for p in sorted(self.database.parent.iterdir()) if p.name.startswith("opencode.db")]
 
