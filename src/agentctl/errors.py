@@ -7,6 +7,7 @@ AgentctlError                 exit 1  it failed
 ├── Refused                        4  locked, or not ours to touch
 ├── Unreachable                    5  cannot be told from here
 ├── MissingExtra                  69  an optional package is not installed
+├── TimedOut                     124  it did not happen in the time given, as timeout(1) says it
 ├── StartFailed                    1  an agent could not be started; it said why
 └── SourceError                    1  one source of facts could not be read
     ├── Gone                          it is not there (any more)
@@ -52,6 +53,10 @@ class Unreachable(AgentctlError):
 
 class MissingExtra(AgentctlError):
     exit_code = 69
+
+
+class TimedOut(AgentctlError):
+    exit_code = 124
 
 
 class StartFailed(AgentctlError):

@@ -8,6 +8,7 @@ import pytest
 
 from agentctl.cli import complete
 from agentctl.cli.catalogue import VERBS
+from agentctl.cli.verbs import wait
 from agentctl.truth.model import STATUSES
 
 # Asks bash for what it would offer after these words; `agentctl` itself answers with two ids.
@@ -82,6 +83,7 @@ def test_bash_offers_options(tmp_path: Path) -> None:
 def test_bash_offers_values(tmp_path: Path) -> None:
     assert _offered(tmp_path, "list", "--status", "") == list(STATUSES)
     assert _offered(tmp_path, "list", "--status", "w") == ["waiting"]
+    assert _offered(tmp_path, "wait", "--for", "") == list(wait.STATES)
     assert "claude-code" in _offered(tmp_path, "list", "--adapter", "c")
     assert _offered(tmp_path, "completion", "z") == ["zsh"]
     assert _offered(tmp_path, "help", "pe") == ["peek"]
@@ -144,3 +146,9 @@ def test_zsh_loads_it(tmp_path: Path) -> None:
         env={"HOME": str(tmp_path), "PATH": "/usr/bin:/bin", "ZDOTDIR": str(tmp_path)},
     )
     assert (done.stdout, done.stderr) == ("_agentctl\n", "")
+
+
+def test_zsh_offers_ids_again_where_several_are_taken() -> None:
+    lines = complete.script("zsh").splitlines()
+    assert "'*:session:" in next(line for line in lines if line.lstrip().startswith("stop)"))
+    assert "'1:session:" in next(line for line in lines if line.lstrip().startswith("why)"))

@@ -12,7 +12,11 @@ from agentctl.truth.model import STATUSES
 
 SHELLS = ("bash", "zsh", "fish")
 # What an option's value, or a verb's argument, can be.
-VALUES = {"--adapter": tuple(BUILT_IN), "--status": STATUSES}
+VALUES = {
+    "--adapter": tuple(BUILT_IN),
+    "--status": STATUSES,
+    "--for": ("stopped", "idle", "waiting", "settled"),
+}
 ARGUMENTS = {
     "help": tuple(VERBS),
     "completion": SHELLS,
@@ -34,6 +38,11 @@ def options(verb: str) -> list[Option]:
 
 def takes_id(verb: str) -> bool:
     return any(action.dest == "id" for action in find(verb).parser()._actions)
+
+
+def takes_ids(verb: str) -> bool:
+    """Several of them."""
+    return any(action.dest == "id" and action.nargs == "*" for action in find(verb).parser()._actions)
 
 
 def takes_directory(verb: str) -> bool:
@@ -96,7 +105,8 @@ def _zsh() -> str:
     for verb in VERBS:
         specs = [_zsh_option(option) for option in options(verb)]
         if takes_id(verb):
-            specs.append("'1:session:($(agentctl completion --ids 2>/dev/null))'")
+            which = "*" if takes_ids(verb) else "1"
+            specs.append(f"'{which}:session:($(agentctl completion --ids 2>/dev/null))'")
         elif verb in ARGUMENTS:
             specs.append(f"'1:{verb}:({' '.join(ARGUMENTS[verb])})'")
         if takes_directory(verb):

@@ -7,7 +7,8 @@
     rest       close the turn and sit idle (woken by SIGUSR1)
     fail       close the turn with an error and exit 1
     hang       keep the turn open for ever and write nothing
-    tool       run a command that outlives it: in a session of its own, told whose it is
+    tool CMD   run a shell command that outlives it: in a session of its own, told whose it is
+               (without CMD: sleep)
     stubborn   ignore SIGINT and SIGTERM from now on
     write F T  add the text T, as a line, to the file F in its directory
     commit     commit all that is there, by git
@@ -37,7 +38,7 @@ VERSION = "1.0.0"
 MODEL = "demo-1"
 ENDINGS = frozenset({signal.SIGTERM, signal.SIGHUP, signal.SIGINT})
 BEAT = 0.5  # seconds between two things it says while working
-WORDY = ("write",)  # steps with words, not a number
+WORDY = ("tool", "write")  # steps with words, not a number
 
 
 class Journal:
@@ -108,7 +109,7 @@ class Agent:
             self._open()
         elif verb == "tool":
             self._open()
-            _run_tool()
+            _run_tool(argument or "sleep 1000")
         elif verb == "write":
             self._open()
             _write(argument)
@@ -185,14 +186,14 @@ class Agent:
         sys.exit(code)
 
 
-def _run_tool() -> None:
+def _run_tool(command: str) -> None:
     """As agents do: not waited for, and with their pid in its environment."""
     environ = {**os.environ, "DEMO_AGENT_PID": str(os.getpid())}
     null = [(os.POSIX_SPAWN_OPEN, stream, os.devnull, os.O_RDWR, 0) for stream in (0, 1, 2)]
-    command = ["sleep", "1000"]
+    words = ["sh", "-c", f"exec {command}" if command.startswith("sleep ") else command]
     signals = [signal.SIGUSR1, *ENDINGS]
     os.posix_spawnp(
-        command[0], command, environ, file_actions=null, setsid=True, setsigmask=(), setsigdef=signals
+        words[0], words, environ, file_actions=null, setsid=True, setsigmask=(), setsigdef=signals
     )
 
 
