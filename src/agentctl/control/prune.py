@@ -43,7 +43,7 @@ def prune(state: str, ttl: float, *, dry_run: bool = False) -> Swept:
     own notes cannot be read: then nothing is known to be needed no more."""
     scene = _Scene(state)
     swept = Swept([], [])
-    overdue = [note for note in scene.notes if scene.is_overdue(note)]
+    overdue = scene.overdue()
     swept.done.extend(_ends(state, overdue, swept.problems, dry_run=dry_run))
     swept.done.extend(_locks(scene.path, dry_run=dry_run))
     fresh = {note.id for note in overdue}  # they were finished just now: theirs is the next time
@@ -61,8 +61,7 @@ def prune(state: str, ttl: float, *, dry_run: bool = False) -> Swept:
 
 def overdue(state: str) -> list[str]:
     """Launches that have ended and whose finishing work was never begun: their shim was killed."""
-    scene = _Scene(state)
-    return [note.id for note in scene.notes if scene.is_overdue(note)]
+    return [note.id for note in _Scene(state).overdue()]
 
 
 def quietly(state: str, ttl: float | None = None) -> None:
@@ -97,6 +96,9 @@ class _Scene:
         self.notes = remains.recorded(self.path)
         self._living: Mapping[str, bool] | None = None
 
+    def overdue(self) -> list[Remains]:
+        return self._still([note for note in self.notes if self.is_overdue(note)])
+
     def is_overdue(self, note: Remains) -> bool:
         return (
             note.finished_at is None
@@ -105,7 +107,11 @@ class _Scene:
             and not self.living.get(note.id, False)
         )
 
-    def forgettable(self, ttl: float) -> Iterator[tuple[Remains, str]]:
+    def forgettable(self, ttl: float) -> list[tuple[Remains, str]]:
+        found = dict(self._forgettable(ttl))
+        return [(note, found[note]) for note in self._still(list(found))]
+
+    def _forgettable(self, ttl: float) -> Iterator[tuple[Remains, str]]:
         now = time.time()
         for note in self.notes:
             if note.may_live:
@@ -116,7 +122,7 @@ class _Scene:
                 at, told = self._end(note)
                 if at + ttl > now:
                     continue
-                why = f"{told} {age(now - at)} ago"
+                why = f"{_who(note)}{told} {age(now - at)} ago"
             if note.id not in self.living:
                 yield note, why
 
@@ -132,6 +138,12 @@ class _Scene:
         if self._living is None:
             self._living = dict(sorted(_marked()))  # of several, a shim comes last and stays
         return self._living
+
+    def _still(self, notes: list[Remains]) -> list[Remains]:
+        """Those whose notes say the same: between the look at them and the one at folders and processes,
+        a shim may have done its work, or a launcher may have undone what had failed."""
+        now = set(remains.recorded(self.path)) if notes else ()
+        return [note for note in notes if note in now]
 
     def _began(self, note: Remains) -> bool:
         """Whether there was ever an agent: its output is opened by the process that becomes it. The
@@ -216,6 +228,12 @@ def _names(directory: str) -> AbstractSet[str]:
         if isinstance(told, Gone):
             return frozenset()
         raise told from error
+
+
+def _who(note: Remains) -> str:
+    if note.session_id is None:
+        return ""
+    return f"session {note.session_id}{f' ({note.name})' if note.name else ''} "
 
 
 def _last_written(folder: str) -> float | None:
