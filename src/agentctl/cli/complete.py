@@ -108,7 +108,7 @@ def _zsh() -> str:
             which = "*" if takes_ids(verb) else "1"
             specs.append(f"'{which}:session:($(agentctl completion --ids 2>/dev/null))'")
         elif verb in ARGUMENTS:
-            specs.append(f"'1:{verb}:({' '.join(ARGUMENTS[verb])})'")
+            specs.append(f"'1:{verb}:{_zsh_words(verb)}'")
         if takes_directory(verb):
             specs.append("'*:directory:_files -/'")
         cases.append(f"    {verb}) _arguments {' '.join(specs)} ;;")
@@ -132,6 +132,14 @@ _agentctl() {{
 }}
 if [ "$funcstack[1]" = _agentctl ]; then _agentctl "$@"; else compdef _agentctl agentctl; fi
 """
+
+
+def _zsh_words(verb: str) -> str:
+    known = f"({' '.join(ARGUMENTS[verb])})"
+    if not takes_directory(verb):
+        return known
+    # with a blank before it, or _arguments hands it options that it does not know
+    return f' _alternative "words:word:{known}" "places:directory:_files -/"'
 
 
 def _zsh_option(option: Option) -> str:

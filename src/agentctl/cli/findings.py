@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from agentctl import __version__, paths
 from agentctl.adapters.base import Adapter
-from agentctl.errors import Gone, SourceError
+from agentctl.errors import AgentctlError, Gone, SourceError
 from agentctl.truth import files, pidfd, procfs
 from agentctl.truth.look import Look
 from agentctl.truth.model import Problem, Session
@@ -76,6 +76,18 @@ def of_state(environ: os._Environ[str]) -> Iterator[Finding]:
         yield Finding("state", "note", f"{state} is read-only: nothing new is kept")
     else:
         yield Finding("state", "ok", state)
+
+
+def of_settings(environ: os._Environ[str]) -> Iterator[Finding]:
+    from agentctl import config
+
+    try:
+        settings = config.load(environ)
+    except AgentctlError as error:  # what is launched would fail with the same words
+        yield Finding("settings", "wrong", f"{error} ({error.hint})" if error.hint else str(error))
+        return
+    there = settings.file is not None and os.path.exists(settings.file)
+    yield Finding("settings", "ok", str(settings.file) if there else "none made: all is as built in")
 
 
 def of_agent(adapter: Adapter, look: Look, sessions: list[Session]) -> Iterator[Finding]:

@@ -29,7 +29,8 @@ def parser() -> Parser:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    found = [*findings.of_machine(), *findings.of_state(os.environ), *_agents(arguments.deadline)]
+    found = [*findings.of_machine(), *findings.of_state(os.environ), *findings.of_settings(os.environ)]
+    found += _agents(arguments.deadline)
     found += findings.of_extras()
     wrong = sum(finding.level == "wrong" for finding in found)
     if arguments.json:
