@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import os
 import signal
-import threading
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 from agentctl.adapters.plans import StopPlan
-from agentctl.control import ending, stop, tree
+from agentctl.control import stop, tree
 from agentctl.errors import AgentctlError, SourceError
 from agentctl.truth import procfs
 from agentctl.truth.model import ProcessIdentity, Session
@@ -29,6 +28,8 @@ class Job:
         try:
             self.stopped = stop.stop(self.session, self.plan, force=force, timeout=timeout)
             if self.session.launch is not None and not self.stopped.survivors:
+                from agentctl.control import ending  # and with it a database, for those who need it
+
                 ending.recorded(self.session.launch)
         except AgentctlError as error:
             self.error = error
@@ -49,6 +50,8 @@ def all_at_once(jobs: Sequence[Job], *, force: bool, timeout: float | None) -> I
         jobs[0].run(force=force, timeout=timeout)
         yield jobs[0]
         return
+    import threading
+
     threads = {}
     for several in _by_owner(jobs):
         # daemons: an impatient Ctrl-C ends us, not only the waiting
