@@ -82,8 +82,9 @@ def json_page() -> str:
         "`list`, `status` and `why` print one envelope: "
         f'`{{"version": {shapes.VERSION}, "sessions": […], "problems": […]}}`. '
         "Fields are added, never renamed or removed within a version. Absent facts are null, never "
-        "invented. Times are RFC 3339 in UTC. `peek --json` adds `messages`; `logs --json` prints one "
-        "message a line.\n"
+        "invented. Times are RFC 3339 in UTC. `wait` prints the same; `peek --json` adds `messages`, "
+        "`stop --json` adds `stopped` (with `--dry-run`: `planned`); `logs --json` prints one message a "
+        "line.\n"
     )
     for title, fields in (
         ("Session", shapes.SESSION_FIELDS),
@@ -91,6 +92,7 @@ def json_page() -> str:
         ("Evidence", shapes.EVIDENCE_FIELDS),
         ("Problem", shapes.PROBLEM_FIELDS),
         ("Message", shapes.MESSAGE_FIELDS),
+        ("Stopped", shapes.STOPPED_FIELDS),
     ):
         parts.append(f"\n## {title}\n\n")
         parts.append(table(("field", "type", "meaning"), ((f"`{n}`", t, m) for n, t, m in fields)))
