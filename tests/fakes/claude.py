@@ -61,6 +61,15 @@ class Claude(Player):
             self.tell("Execution error")
         self.leave(0)
 
+    def step_login(self, _: float) -> None:
+        """Nobody is logged in: it has a session nevertheless, and a turn that failed."""
+        said = "Not logged in · Please run /login"
+        more = {"error": "authentication_failed", "isApiErrorMessage": True}
+        told = self._reply(_text(said), "stop_sequence", message={"model": "<synthetic>"}, **more)
+        self._append(told, *self._bookkeeping())
+        self.tell(said)
+        self.leave(1)
+
     def tool(self) -> None:
         self._append(self._reply(_tool("Bash", command="make"), "tool_use"), *self._bookkeeping())
         super().tool()

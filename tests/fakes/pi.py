@@ -54,7 +54,9 @@ class PiStage(Stage):
 
 
 class PiAgent(Player):
-    """`PUPPET_PI` holds words: 0.73 (files and ids of that version), visible (arguments stay), busy
+    """`login` as the first word of a prompt: it has no key.
+
+    `PUPPET_PI` holds words: 0.73 (files and ids of that version), visible (arguments stay), busy
     (runs a command from the start). `PUPPET_CLOCK` is what its clock is off by."""
 
     def __init__(self) -> None:
@@ -75,6 +77,7 @@ class PiAgent(Player):
 
     def called(self, arguments: list[str]) -> None:
         super().called(arguments)
+        self.prompt = self.prompt.strip()
         if (wanted := self._given("--session")) is None:
             return
         names = [os.path.basename(wanted)] if "/" in wanted else os.listdir(self._folder())
@@ -85,6 +88,9 @@ class PiAgent(Player):
 
     def announce(self) -> None:
         self.tell(json.dumps(self._head(), separators=(",", ":")))
+        if self.prompt.startswith("login"):
+            self.die("No API key found for the selected model.")
+        self.tell('{"type":"agent_start"}')
 
     def signalled(self, number: int) -> NoReturn:
         """Nothing is written. SIGINT is not handled at all, and its tools survive that."""
