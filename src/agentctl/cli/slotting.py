@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import argparse
 import os
-import uuid
 from contextlib import suppress
 from typing import NamedTuple
 
@@ -102,15 +101,15 @@ def task(arguments: argparse.Namespace, settings: config.Config) -> Task:
     group = settings.defaults.group.over(arguments.group).value or (
         _new_group(arguments) if several else None
     )
-    repository = arguments.worktree or (_directory(arguments, settings) if several else None)
+    repository = arguments.worktree or (launching.directory(arguments, settings) if several else None)
     if repository is None and (arguments.branch or arguments.base_branch):
         raise UsageError("a branch is for a worktree", "say of which repository: --worktree REPO")
     own = all(slot.prompt is not None for slot in found)
     return Task(
-        naming.slots(found, group or uuid.uuid4().hex[:6], arguments.branch),
+        naming.slots(found, group or os.urandom(3).hex(), arguments.branch),
         arguments,
         settings,
-        "" if own else launching.prompt(arguments, stdin="-" in arguments.words),
+        "" if own else launching.prompt(arguments, settings, stdin="-" in arguments.words),
         group,
         repository,
     )
@@ -138,14 +137,9 @@ def _known(slot: Slot, settings: config.Config) -> Slot:
     return slot._replace(adapter=name)
 
 
-def _directory(arguments: argparse.Namespace, settings: config.Config) -> str:
-    given = arguments.cwd or settings.defaults.cwd.value or os.getcwd()
-    return os.path.abspath(os.path.expanduser(given))
-
-
 def _new_group(arguments: argparse.Namespace) -> str:
     """A word to type: by the name, if there is one."""
-    return f"{naming.plain(arguments.name or 'group')}-{uuid.uuid4().hex[:4]}"
+    return f"{naming.plain(arguments.name or 'group')}-{os.urandom(2).hex()}"
 
 
 def _named(name: str | None, slot: str | None) -> str | None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 from collections.abc import Iterator
 
 STREAMS = ("stdout", "stderr")
@@ -22,6 +21,8 @@ def make(folder: str, stdin: bytes) -> None:
 
 
 def remove(folder: str) -> None:
+    import shutil  # 2 ms, and seldom needed
+
     shutil.rmtree(folder, ignore_errors=True)
 
 

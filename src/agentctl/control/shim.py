@@ -1,8 +1,8 @@
 """The parent of one launched agent: starts it, keeps its output, waits, writes down how it ended.
 
-Run as a script, `python -I -S shim.py SPEC REPORT GO` (three descriptors), and imports next to
-nothing: it stays for as long as the agent does, and there may be dozens. Nothing wakes it but the end
-of a process it is the parent of.
+Runs in a Python of its own, without site, and imports next to nothing: it stays for as long as the
+agent does, and there may be dozens. Nothing wakes it but the end of a process it is the parent of. It
+is given three descriptors: SPEC, REPORT and GO.
 
     shim                                       launcher
     forks the agent, which waits before exec
@@ -19,9 +19,8 @@ after it, the shim needs nobody.
 
 from __future__ import annotations
 
+import _signal as signal  # type: ignore[import-not-found]  # without enums: a fifth of our start
 import os
-import signal
-import sys
 import time
 
 SUBREAPER = 36  # PR_SET_CHILD_SUBREAPER
@@ -59,7 +58,6 @@ def main(spec_fd: int, report: int, go: int) -> None:
     with open(spec_fd, "rb") as file:
         spec = Spec(file.read())
     _name_ourselves()
-    _adopt_orphans()
     for number in OURS_TO_OUTLIVE:  # they are meant for the agent; its end is ours to write down
         signal.signal(number, signal.SIG_IGN)
     ready, told = os.pipe(), os.pipe()
@@ -70,6 +68,7 @@ def main(spec_fd: int, report: int, go: int) -> None:
     os.close(ready[0])
     os.close(told[1])
     os.write(report, b"%d %s\n" % (agent, _start_ticks(agent)))
+    _adopt_orphans()  # while the launcher writes
     if os.read(go, 1) != b"g":
         os.close(ready[1])  # the agent's process reads its end and leaves
         os.waitpid(agent, 0)
@@ -170,7 +169,3 @@ def _adopt_orphans() -> None:
     import ctypes
 
     ctypes.CDLL(None).prctl(SUBREAPER, 1, 0, 0, 0)
-
-
-if __name__ == "__main__":
-    main(*(int(fd) for fd in sys.argv[1:4]))

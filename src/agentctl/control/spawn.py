@@ -14,6 +14,11 @@ from agentctl.truth import procfs
 from agentctl.truth.files import translated
 from agentctl.truth.model import ProcessIdentity
 
+# Imported, not run as a script: a script is compiled anew at every start.
+PROGRAM = (
+    f"import sys; sys.path.insert(0, {os.path.dirname(os.path.abspath(shim.__file__))!r}); "
+    "import shim; shim.main(*map(int, sys.argv[1:]))"
+)
 # Whatever we ignore or block, as one started by nohup or cron does: the shim must hear of its children.
 DEFAULT = frozenset(signal.valid_signals()) - {signal.SIGKILL, signal.SIGSTOP}
 
@@ -115,7 +120,7 @@ def _start_shim(descriptors: Sequence[int], environ: Mapping[str, str]) -> None:
     try:
         os.posix_spawn(
             sys.executable,
-            [sys.executable, "-I", "-S", shim.__file__, *told],
+            [sys.executable, "-I", "-S", "-c", PROGRAM, *told],
             dict(environ),
             file_actions=[*kept, *null],  # ours may be at 0, 1 or 2, where the caller had closed these
             setsid=True,  # closing the terminal kills nothing

@@ -6,10 +6,9 @@ import argparse
 import os
 
 from agentctl import config, paths
-from agentctl.cli import launching, slotting, together
+from agentctl.cli import launching, slotting
 from agentctl.cli.verb import Parser
-from agentctl.control.prompt import size
-from agentctl.control.prune import quietly
+from agentctl.control.prompt import MAX_FILE, size
 from agentctl.errors import Unreachable
 
 EXAMPLES = """\
@@ -48,10 +47,19 @@ def run(arguments: argparse.Namespace) -> int:
         launching.show_plan(told, as_json=arguments.json)
         return 0
     if len(task.slots) > 1:
+        from agentctl.cli import together
+
         return together.run(state, task)
     code = launching.finished([task.start(state, task.slots[0])], arguments)
-    quietly(state, settings.ttl.value)
+    _tidy(state, settings)
     return code
+
+
+def _tidy(state: str, settings: config.Config) -> None:
+    """When the id is printed: nobody waits for it."""
+    from agentctl.control.prune import quietly
+
+    quietly(state, settings.ttl.value)
 
 
 def _add_prompt(made: argparse.ArgumentParser) -> None:
@@ -65,7 +73,11 @@ def _add_prompt(made: argparse.ArgumentParser) -> None:
         "--file", action="append", default=[], metavar="FILE", help="attach a file; may be repeated"
     )
     group.add_argument(
-        "--max-file-size", type=size, metavar="B", help="of an attached file (1M; 64K, 2M, …)"
+        "--max-file-size",
+        type=size,
+        default=MAX_FILE,
+        metavar="B",
+        help="of an attached file (1M; 64K, 2M, …)",
     )
     group.add_argument("--append-system-prompt", metavar="TEXT", help="add to the agent's own")
 
@@ -80,7 +92,9 @@ def _add_slots(made: argparse.ArgumentParser) -> None:
     )
     group.add_argument("--cwd", metavar="DIR", help="its directory (this one)")
     group.add_argument("--matrix", metavar="FILE", help="slots, prompts and hooks from a YAML file")
-    group.add_argument("--group", metavar="G", help="label to find and compare them by")
+    group.add_argument(
+        "--group", metavar="G", type=launching.label, help="label to find and compare them by"
+    )
     group.add_argument("--worktree", metavar="REPO", help="a git worktree of its own for each")
     group.add_argument("--branch", metavar="B", help="the worktree's branch (agentctl/GROUP/SLOT)")
     group.add_argument("--base-branch", metavar="B", help="what it begins at (the current commit)")
