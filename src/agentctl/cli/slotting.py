@@ -14,7 +14,7 @@ from agentctl.control import slots as naming
 from agentctl.control.launch import launch
 from agentctl.control.order import Prepared, Wish, prepared
 from agentctl.control.slots import Slot
-from agentctl.errors import AgentctlError, UsageError
+from agentctl.errors import AgentctlError, NotFound, UsageError
 from agentctl.truth.model import Session, Worktree
 
 # What a matrix file may say and a flag says louder.
@@ -104,6 +104,8 @@ def task(arguments: argparse.Namespace, settings: config.Config) -> Task:
     repository = arguments.worktree or (launching.directory(arguments, settings) if several else None)
     if repository is None and (arguments.branch or arguments.base_branch):
         raise UsageError("a branch is for a worktree", "say of which repository: --worktree REPO")
+    if repository is not None:
+        _check_repository(repository, several=several)
     own = all(slot.prompt is not None for slot in found)
     return Task(
         naming.slots(found, group or os.urandom(3).hex(), arguments.branch),
@@ -135,6 +137,17 @@ def _known(slot: Slot, settings: config.Config) -> Slot:
     if name not in settings.agents:
         raise UsageError(f"no adapter named {name!r}", f"known adapters: {', '.join(settings.agents)}")
     return slot._replace(adapter=name)
+
+
+def _check_repository(repository: str, *, several: bool) -> None:
+    """Once, before anything is made."""
+    from agentctl.control import worktree
+
+    try:
+        worktree.main_checkout(repository)
+    except NotFound as error:
+        why = "several agents need a worktree each; " if several else ""
+        raise UsageError(str(error), f"{why}--worktree REPO names the repository") from error
 
 
 def _new_group(arguments: argparse.Namespace) -> str:

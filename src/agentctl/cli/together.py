@@ -32,7 +32,8 @@ def run(state: str, task: Task) -> int:
     failed = [result for result in results if result.got is None]
     for result in failed:
         _complain(result)
-    print(f"group {task.group}: agentctl compare {task.group}", file=sys.stderr)
+    if sessions:
+        print(f"group {task.group}: agentctl compare {task.group}", file=sys.stderr)
     if arguments.json and not arguments.wait:
         failures = [_failure(result) for result in failed]
         print(json.dumps({**shapes.envelope(sessions, []), "failures": failures}, indent=1))
