@@ -1,5 +1,6 @@
 """How OpenCode is started, gone on with and ended: what is described, and what a launched one does."""
 
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from signal import SIGINT, SIGKILL, SIGTERM, Signals
@@ -53,7 +54,7 @@ class TestLaunch:
         )  # fmt: skip
         assert OpenCode().launch(request).argv == (
             *ALWAYS, "--model", "fake/fake-1", "--agent", "plan", "--variant", "high",
-            "--title", "a shed",
+            "--title=a shed",
         )  # fmt: skip
         automatic = OpenCode().launch(asked(tmp_path, tmp_path, permission_mode="auto"))
         assert automatic.argv == (*ALWAYS, "--auto")
@@ -183,6 +184,21 @@ class TestLaunched:
         until(lambda: bool(opencode.said(session_id)), "it is written down")
         assert opencode.said(session_id) == [f"{prompt}, work 600"]
         assert prompt not in opencode.owner(session_id).argv
+
+    def test_without_our_notes_it_is_bound_all_the_same(self, opencode: Launched) -> None:
+        session_id = opencode.launch("work 600")
+        shutil.rmtree(opencode.stage.environ["AGENTCTL_HOME"])
+        told = opencode.told(session_id)
+        assert (told["status"], told["launch"]) == ("running", None)
+
+    def test_a_model_that_does_not_exist(self, opencode: Launched) -> None:
+        """It has a session, and a prompt in it: whether we see it live is a matter of luck."""
+        ran = opencode.try_to_launch("x", "--model", "fake/nope")
+        if ran.code == 0:
+            assert opencode.ended(ran.out.strip()) == ("failed", 1)
+        else:
+            assert "exit code 1" in ran.err
+            opencode.nothing_is_left()
 
     def test_a_start_that_fails_leaves_nothing(self, opencode: Launched) -> None:
         ran = opencode.try_to_launch("die Failed to change directory")

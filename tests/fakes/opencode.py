@@ -141,7 +141,8 @@ class OpenCode(Player):
         set_comm("opencode")
         super().called(arguments)
         given = dict(pairwise(arguments))
-        self.title, self.model = given.get("--title"), given.get("--model", "")
+        titles = [word.partition("=")[2] for word in arguments if word.startswith("--title=")]
+        self.title, self.model = next(iter(titles), None), given.get("--model", "")
         self.cwd = os.environ.get("PWD") or self.cwd  # which it believes rather than the kernel
 
     def _launched(self) -> None:

@@ -32,7 +32,9 @@ MODES = {"plan": ("--agent", "plan"), "auto": ("--auto",)}
 
 
 def launch(request: LaunchRequest) -> Command:
-    title = ("--title", request.name) if request.name else ()
+    title = (
+        (f"--title={request.name}",) if request.name else ()
+    )  # one word: a name may begin with a dash
     return Command(
         ("opencode", "run", *_options(request), *title),
         request.cwd,
