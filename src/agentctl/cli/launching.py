@@ -12,7 +12,7 @@ from typing import Any
 
 from agentctl import config
 from agentctl.control.order import Prepared, Wish
-from agentctl.control.prompt import MAX_FILE, Sources, composed
+from agentctl.control.prompt import Sources, composed
 from agentctl.errors import UsageError
 from agentctl.lengths import seconds
 from agentctl.truth.model import Session
@@ -42,6 +42,21 @@ def pair(text: str) -> tuple[str, str]:
     return name, value
 
 
+def label(text: str) -> str:
+    """A word to find it by."""
+    if not text.strip() or any(ord(c) < 32 or "\ud800" <= c <= "\udfff" for c in text):
+        raise UsageError(f"not a label: {text!r}", "some words on one line, in UTF-8")
+    return text
+
+
+def directory(arguments: argparse.Namespace, settings: config.Config) -> str:
+    given = arguments.cwd if arguments.cwd is not None else settings.defaults.cwd.value
+    try:
+        return os.path.abspath(os.path.expanduser(given)) if given is not None else os.getcwd()
+    except FileNotFoundError as error:
+        raise UsageError("the current directory was deleted", "say where: --cwd DIR") from error
+
+
 def add_agent(made: argparse.ArgumentParser) -> None:
     group = made.add_argument_group("the agent")
     group.add_argument("--permission-mode", metavar="MODE", help="what it may do unasked, in its words")
@@ -52,11 +67,13 @@ def add_agent(made: argparse.ArgumentParser) -> None:
 
 def add_launch(made: argparse.ArgumentParser) -> None:
     group = made.add_argument_group("the launch")
-    group.add_argument("--name", metavar="N", help="shown in list")
+    group.add_argument("--name", metavar="N", type=label, help="shown in list")
     group.add_argument(
         "--meta", action="append", default=[], metavar="K=V", type=pair, help="kept with it"
     )
-    group.add_argument("--timeout", type=seconds, metavar="TIME", help="stop it after this long (3h)")
+    group.add_argument(
+        "--timeout", type=seconds, metavar="TIME", help="stop it after this long (3h); 0: never"
+    )
     group.add_argument("--on-create", metavar="CMD", help="run when its session has begun")
     group.add_argument("--on-complete", metavar="CMD", help="run when it has ended, however that was")
     group.add_argument("--force", action="store_true", help="also where another launch is at work")
@@ -68,11 +85,10 @@ def add_launch(made: argparse.ArgumentParser) -> None:
 def wish(adapter: str, arguments: argparse.Namespace, settings: config.Config, prompt: str) -> Wish:
     """One start, by the words of the call and, where they are silent, by the settings."""
     agent, defaults = settings.of(adapter), settings.defaults
-    cwd = arguments.cwd or defaults.cwd.value or os.getcwd()
     return Wish(
         adapter=adapter,
         prompt=prompt,
-        cwd=os.path.abspath(os.path.expanduser(cwd)),
+        cwd=directory(arguments, settings),
         model=agent.model.value,
         name=defaults.name.over(arguments.name).value,
         group=defaults.group.over(arguments.group).value,
@@ -102,16 +118,17 @@ def default_adapter(settings: config.Config) -> str:
 
 def with_files(text: str, arguments: argparse.Namespace) -> str:
     """A slot's own prompt, with what all of them get."""
-    limit = arguments.max_file_size or MAX_FILE
+    limit = arguments.max_file_size
     return composed(Sources(text, spec=arguments.spec, files=arguments.file, max_file=limit))
 
 
-def prompt(arguments: argparse.Namespace, *, stdin: bool) -> str:
+def prompt(arguments: argparse.Namespace, settings: config.Config, *, stdin: bool) -> str:
     issue = None
     if arguments.issue is not None:
         from agentctl.control.issue import text
 
-        issue = text(arguments.issue, arguments.repo, arguments.cwd or os.getcwd(), os.environ)
+        where = directory(arguments, settings)
+        issue = text(arguments.issue, arguments.repo, where, os.environ)
     return composed(
         Sources(
             arguments.prompt,
@@ -120,7 +137,7 @@ def prompt(arguments: argparse.Namespace, *, stdin: bool) -> str:
             issue,
             arguments.spec,
             arguments.file,
-            arguments.max_file_size or MAX_FILE,
+            arguments.max_file_size,
         )
     )
 

@@ -12,6 +12,8 @@ from agentctl.cli.catalogue import VERBS
 from agentctl.cli.text import columns, one_line
 from agentctl.errors import AgentctlError, UsageError
 
+FREE_TEXT = ("TEXT", "CMD")  # metavars of options that take whatever a person writes
+
 
 class Verb(Protocol):
     def parser(self) -> Parser: ...
@@ -43,11 +45,25 @@ class Parser(argparse.ArgumentParser):
     def parse_words(self, words: list[str]) -> argparse.Namespace:
         if not self._takes_native:
             return self.parse_args(words)
-        here = words.index("--") if "--" in words else len(words)
+        ours, native = self._split(words)
         # intermixed: positional words may stand between the options
-        given = self.parse_intermixed_args(words[:here])
-        given.native = tuple(words[here + 1 :])
+        given = self.parse_intermixed_args(ours)
+        given.native = native
         return given
+
+    def _split(self, words: list[str]) -> tuple[list[str], tuple[str, ...]]:
+        """Our words, and another program's after `--`. What follows an option of free text is its text,
+        whatever it looks like: argparse takes a prompt that begins with a dash for an option."""
+        ours, rest = [], list(words)
+        while rest:
+            word = rest.pop(0)
+            if word == "--":
+                break
+            action = self._option_string_actions.get(word)
+            if action is not None and action.metavar in FREE_TEXT and rest:
+                word = f"{max(action.option_strings, key=len)}={rest.pop(0)}"
+            ours.append(word)
+        return ours, tuple(rest)
 
     def error(self, message: str) -> NoReturn:
         raise UsageError(message, f"see: {self.prog} --help")

@@ -11,7 +11,7 @@ from agentctl.cli.verb import Parser
 from agentctl.control.launch import launch
 from agentctl.control.order import Wish, prepared
 from agentctl.control.prompt import Sources, composed
-from agentctl.errors import Refused, Unreachable
+from agentctl.errors import Refused, Unreachable, UsageError
 from agentctl.truth.model import Launch, ProcessIdentity, Session
 
 EXAMPLES = """\
@@ -25,6 +25,7 @@ def parser() -> Parser:
     made = Parser("resume", "Go on with an ended session.", EXAMPLES, takes_native=True)
     made.add_argument("id", metavar="ID", help="a session id, or any unambiguous prefix")
     made.add_argument("message", nargs="?", metavar="MESSAGE", help="what to say; -: standard input")
+    made.add_argument("-p", "--prompt", metavar="TEXT", help="the message, also if it begins with -")
     made.add_argument("--prompt-file", metavar="FILE", help="read it from a file")
     made.add_argument("--model", metavar="M", help="another model from here on")
     launching.add_agent(made)
@@ -63,12 +64,20 @@ def _check(session: Session) -> None:
     )
 
 
+def _message(arguments: argparse.Namespace) -> str:
+    stdin = arguments.message == "-"
+    text = None if stdin else arguments.message
+    if text is not None and arguments.prompt is not None:
+        raise UsageError("more than one message", "one of MESSAGE and -p TEXT is enough")
+    text = arguments.prompt if text is None else text
+    return composed(Sources(text, arguments.prompt_file, stdin))
+
+
 def _wish(session: Session, arguments: argparse.Namespace, settings: config.Config) -> Wish:
     """As it was launched, if we launched it, with what the call says on top."""
     seen, agent = session.seen, settings.of(session.seen.adapter)
     before = session.launch or Launch("", ProcessIdentity("", 0, 0))
-    stdin = arguments.message == "-"
-    message = composed(Sources(None if stdin else arguments.message, arguments.prompt_file, stdin))
+    message = _message(arguments)
     cwd = seen.facts.cwd or before.cwd or os.getcwd()
     if not os.path.isdir(cwd):
         raise Refused(f"its directory is gone: {cwd}", "it can only go on where it was")
