@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from agentctl.control.tree import HOOK, LAUNCH, SHIM, Family, Tree, inside, is_control
 from agentctl.testing import Puppet
 from agentctl.truth import procfs
-from agentctl.truth.model import ProcessIdentity
+from agentctl.truth.judge import judge
+from agentctl.truth.model import EntryPoint, Evidence, Facts, Observation, ProcessIdentity, Session
 from agentctl.truth.procfs import Process
 from tests.fakes.doomed import Doomed
 from tests.fakes.stranger import Stranger
@@ -162,6 +163,50 @@ def test_ourselves_and_the_shell_we_run_in_are_spared() -> None:
         (11, "bash: agentctl runs in it"),
         (12, "agentctl: this very agentctl"),
     ]
+
+
+def owned(process: Process, entry: EntryPoint) -> Session:
+    evidence = (Evidence("alive", process.identity.address, "kernel"),)
+    return Session(
+        Observation("demo", "other", evidence, Facts(entry_point=entry), process), judge(evidence)
+    )
+
+
+def test_a_server_that_was_started_from_its_shell_serves_others_too() -> None:
+    owner, told = made(10, 1, "agent"), {"AGENT_PID": "10"}
+    server, orphan = made(20, 10, "codex", told), made(30, 1, "codex", told)
+    below = [made(21, 20, environ=told), made(31, 30, environ=told), made(32, 31, environ=told)]
+    others = [owned(server, "daemon"), owned(orphan, "daemon"), owned(orphan, "daemon")]
+    family = Family(owner, markers=[("AGENT_PID", "10")], among=others)
+    tree = looked(owner, server, orphan, *below, made(40, 1, environ=told), family=family)
+    assert pids(tree) == [40]
+    assert sorted(left.pid for left in tree.spared) == [20, 30]
+
+
+def test_a_terminal_that_was_opened_there_is_somebodys_unless_it_is_its_child() -> None:
+    owner, told = made(10, 1, "agent"), {"AGENT_PID": "10"}
+    child, apart, tool = made(20, 10, "pi", told), made(30, 1, "pi", told), made(40, 1, "pi", told)
+    others = [owned(owner, "interactive"), owned(child, "interactive"), owned(apart, "interactive")]
+    family = Family(owner, markers=[("AGENT_PID", "10")], among=[*others, owned(tool, "headless")])
+    tree = looked(owner, child, apart, made(31, 30, environ=told), tool, family=family)
+    assert pids(tree) == [20, 40]
+    assert [(left.pid, left.why) for left in tree.spared] == [(30, "pi: runs a session of its own")]
+
+
+def test_an_agent_that_runs_inside_another() -> None:
+    """The outer one is a session of its own, and nothing of the inner one is the outer one's."""
+    outer, owner, told = made(5, 1, "claude"), made(10, 6, "agent"), {"AGENT_PID": "10"}
+    tree = looked(
+        outer,
+        made(6, 5, "bash"),
+        owner,
+        made(11, 10, environ=told),
+        made(12, 5, environ=told),
+        made(13, 6),
+        family=Family(owner, markers=[("AGENT_PID", "10")], among=[owned(outer, "interactive")]),
+    )
+    assert pids(tree) == [11, 12]
+    assert tree.spared == ()
 
 
 def test_another_users_is_named_and_its_children_are_looked_at() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import time
+from collections.abc import Iterable
 from signal import SIGKILL, SIGTERM, Signals
 from typing import NamedTuple
 
@@ -36,13 +37,18 @@ class Stopped(NamedTuple):
 
 
 def stop(
-    session: Session, plan: StopPlan, *, force: bool = False, timeout: float | None = None
+    session: Session,
+    plan: StopPlan,
+    among: Iterable[Session] = (),
+    *,
+    force: bool = False,
+    timeout: float | None = None,
 ) -> Stopped:
     """`timeout` bounds what the owner gets before KILL; `force` gives it nothing. Whether it may be
-    stopped at all is `stoppable.plan`'s to say. Raises Refused if its pid names another process by now.
-    """
+    stopped at all is `stoppable.plan`'s to say. `among`: every live session, for those inside this one
+    that are to live. Raises Refused if its pid names another process by now."""
     began = time.monotonic()
-    family, first = family_of(session, plan), session.seen.owner
+    family, first = family_of(session, plan, among), session.seen.owner
     tree = family.look(procfs.read_table())
     with Targets() as owner, Targets() as others:
         if first is not None and not owner.open([first]):
@@ -62,11 +68,11 @@ def stop(
         )
 
 
-def family_of(session: Session, plan: StopPlan) -> Family:
+def family_of(session: Session, plan: StopPlan, among: Iterable[Session] = ()) -> Family:
     """Of a session without an owner only what we launched: no other marker names it for sure."""
     launch = session.launch.id if session.launch is not None else None
     confine = os.environ.get("AGENTCTL_CONFINE", "")
-    return Family(session.seen.owner, launch, plan.markers, confine=confine)
+    return Family(session.seen.owner, launch, plan.markers, among=among, confine=confine)
 
 
 def steps(plan: StopPlan, *, force: bool, timeout: float | None) -> list[tuple[Signals, float]]:

@@ -18,15 +18,16 @@ from agentctl.truth.procfs import Process
 class Job:
     """One session to be stopped; afterwards what came of it."""
 
-    def __init__(self, session: Session, plan: StopPlan) -> None:
+    def __init__(self, session: Session, plan: StopPlan, among: Sequence[Session] = ()) -> None:
         self.session = session
         self.plan = plan
+        self.among = among  # every live session
         self.stopped: stop.Stopped | None = None
         self.error: AgentctlError | None = None
 
     def run(self, *, force: bool, timeout: float | None) -> None:
         try:
-            self.stopped = stop.stop(self.session, self.plan, force=force, timeout=timeout)
+            self.stopped = stop.stop(self.session, self.plan, self.among, force=force, timeout=timeout)
             if self.session.launch is not None and not self.stopped.survivors:
                 from agentctl.control import ending  # and with it a database, for those who need it
 
@@ -65,7 +66,7 @@ def all_at_once(jobs: Sequence[Job], *, force: bool, timeout: float | None) -> I
 
 def foreseen(job: Job, *, force: bool, timeout: float | None) -> Foreseen:
     owner = job.session.seen.owner
-    found = stop.family_of(job.session, job.plan).look(procfs.read_table())
+    found = stop.family_of(job.session, job.plan, job.among).look(procfs.read_table())
     steps = stop.steps(job.plan, force=force, timeout=timeout) if owner is not None else []
     return Foreseen(
         owner.pid if owner is not None else None,

@@ -9,7 +9,7 @@ from collections.abc import Set as AbstractSet
 from typing import NamedTuple
 
 from agentctl.errors import SourceError
-from agentctl.truth.model import ProcessIdentity
+from agentctl.truth.model import EntryPoint, Observation, ProcessIdentity, Session
 from agentctl.truth.procfs import Process
 
 Table = Mapping[int, Process]
@@ -41,9 +41,15 @@ class Family:
         launch_id: str | None = None,
         markers: Iterable[tuple[str, str]] = (),
         *,
+        among: Iterable[Session] = (),
         confine: str = "",
     ) -> None:
+        """`among`: other live sessions. A server that was started from this agent's shell serves them,
+        too, and somebody may sit at a terminal that was opened there."""
         self.owner = owner.identity if owner is not None else None
+        others = [s.seen for s in among if s.seen.owner and s.seen.owner.identity != self.owner]
+        self.servers = _owners(others, "daemon")
+        self.terminals = _owners(others, "interactive")
         environ = _environ(owner) if owner is not None else {}
         self.launch_id = launch_id
         # sessions of their own have other launch ids than these
@@ -115,8 +121,10 @@ class _Sight:
 
     def __init__(self, family: Family, table: Table, us: int) -> None:
         self._family = family
+        self._table = table
         self._uid = os.geteuid()
         self._line = _line(table, us)
+        self._above = _line(table, family.owner.pid) if family.owner is not None else []
         self._children: dict[int, list[Process]] = {}
         for process in table.values():
             self._children.setdefault(process.parent, []).append(process)
@@ -137,8 +145,20 @@ class _Sight:
             ]
 
     def meet(self, process: Process) -> None:
-        if self._admit(process):
+        """Found by what it has inherited; as has all below one that is a session of its own."""
+        line = [self._table[pid] for pid in _line(self._table, process.pid)]
+        apart = next((each for each in line if self._is_apart(each)), None)
+        if process.pid in self._met or (apart is not None and apart.pid in self._met):
+            return
+        if apart is not None:
+            self._spare(apart, "runs a session of its own")
+        elif self._admit(process):
             self.descend(process)
+
+    def _is_apart(self, process: Process) -> bool:
+        """But one that our owner itself runs in says nothing of our owner's own."""
+        own = process.identity in self._family.servers | self._family.terminals
+        return own and process.pid not in self._above
 
     def tree(self) -> Tree:
         return Tree(tuple(self._members), tuple(self._not_ours), tuple(self._spared))
@@ -153,17 +173,26 @@ class _Sight:
         if is_control(process) or self._family.is_hook(process):
             return False
         if process.pid in self._line:
-            whose = "this very agentctl" if process.pid == self._line[0] else "agentctl runs in it"
-            self._spared.append(Left(process.pid, f"{process.comm}: {whose}"))
+            self._spare(
+                process,
+                "this very agentctl" if process.pid == self._line[0] else "agentctl runs in it",
+            )
             return True  # what else that shell has started is the agent's
         if self._family.is_elsewhere(process):
-            self._spared.append(Left(process.pid, f"{process.comm}: launched, a session of its own"))
+            self._spare(process, "launched, a session of its own")
+            return False
+        if process.identity in self._family.servers:
+            self._spare(process, "a server, with sessions of its own")
             return False
         if _uid(process) not in (self._uid, 0, None):  # 0 may be ours all the same: ask the kernel
             self._not_ours.append(Left(process.pid, f"{process.comm}: another user's process"))
         else:
             self._members.append(process)
         return True
+
+    def _spare(self, process: Process, why: str) -> None:
+        self._met.add(process.pid)
+        self._spared.append(Left(process.pid, f"{process.comm}: {why}"))
 
 
 INTERPRETERS = frozenset({"python", "python3", *(f"python3.{minor}" for minor in range(11, 20))})
@@ -204,6 +233,11 @@ def _line(table: Table, pid: int) -> list[int]:
         found.append(pid)
         pid = table[pid].parent
     return found or [pid]
+
+
+def _owners(seen: Iterable[Observation], entry_point: EntryPoint) -> frozenset[ProcessIdentity]:
+    owners = (each.owner for each in seen if each.facts.entry_point == entry_point)
+    return frozenset(owner.identity for owner in owners if owner is not None)
 
 
 def _environ(process: Process) -> Mapping[str, str]:

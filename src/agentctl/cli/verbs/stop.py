@@ -59,7 +59,7 @@ def run(arguments: argparse.Namespace) -> int:
     found = asked(arguments, answers)
     for each in found:
         try:
-            jobs.append(Job(each.session, _plan(each, arguments)))
+            jobs.append(Job(each.session, _plan(each, arguments), each.among.sessions))
         except AgentctlError as error:
             if len(found) == 1 and not answers.code:
                 raise
