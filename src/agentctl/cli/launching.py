@@ -51,6 +51,8 @@ def label(text: str) -> str:
 
 def directory(arguments: argparse.Namespace, settings: config.Config) -> str:
     given = arguments.cwd if arguments.cwd is not None else settings.defaults.cwd.value
+    if given == "":  # --cwd "$UNSET" is not the current directory
+        raise UsageError("not a directory: ''")
     try:
         return os.path.abspath(os.path.expanduser(given)) if given is not None else os.getcwd()
     except FileNotFoundError as error:

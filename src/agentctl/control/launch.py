@@ -11,7 +11,7 @@ from typing import NamedTuple
 from agentctl import asking, paths
 from agentctl.adapters.plans import Command
 from agentctl.control import output, spawn
-from agentctl.errors import Gone, StartFailed, Unreachable
+from agentctl.errors import Gone, SourceError, StartFailed, Unreachable
 from agentctl.store import launches, ledger
 from agentctl.truth import procfs
 from agentctl.truth.files import translated
@@ -116,8 +116,9 @@ def _go(child: spawn.Child, folder: str, order: Order) -> None:
 
 
 def _undo(child: spawn.Child, notes: str, folder: str, launch_id: str) -> None:
-    """As if it had never been: the process, the note, the lock, the folder."""
+    """As if it had never been: the process and what it has started, the note, the lock, the folder."""
     _kill(child.identity)
+    _kill_marked(launch_id)
     child.forget()
     ledger.forget(notes, [launch_id])
     output.remove(folder)
@@ -130,8 +131,19 @@ def _kill(identity: ProcessIdentity) -> None:
         with Handle(identity) as handle:
             handle.signal(SIGKILL)
             handle.wait(LAST_WORD)
-    except Gone:
+    except SourceError:  # it has ended, or is not ours to end
         pass
+
+
+def _kill_marked(launch_id: str) -> None:
+    """What we started may be a wrapper, and the agent one below it."""
+    from agentctl.control.tree import Family
+
+    family, known = Family(None, launch_id), set[ProcessIdentity]()
+    while new := {p.identity for p in family.look(procfs.read_table(), known).members} - known:
+        for identity in new:
+            _kill(identity)
+        known |= new
 
 
 def _session(identity: ProcessIdentity, folder: str, order: Order) -> Session:
