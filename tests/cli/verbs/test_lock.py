@@ -1,12 +1,13 @@
 """`agentctl lock`: what each form means, and what it answers."""
 
+import os
 from pathlib import Path
 
 import pytest
 
 from agentctl.cli.locking import login
 from tests.fakes.demo import DemoStage
-from tests.running import agentctl_in, agentctl_of, environ_of
+from tests.running import agentctl_as_stranger, agentctl_in, agentctl_of, environ_of
 
 
 def _held(stage: DemoStage) -> list[str]:
@@ -118,3 +119,16 @@ def test_without_a_home_there_is_nowhere_to_keep_it(stage: DemoStage) -> None:
     assert ran.code == 1
     assert "/nonexistent/x/state" in ran.err
     assert agentctl_in(environ, "locks").code == 0
+
+
+def test_one_who_has_no_home_at_all() -> None:
+    """A container's uid without a passwd entry: nothing is kept, and asking is no error."""
+    if os.geteuid() != 0:
+        pytest.skip("only root can become a stranger")
+    nowhere = {"PATH": "/usr/bin:/bin"}
+    for words in (("locks",), ("prune",), ("config",)):
+        assert agentctl_as_stranger(nowhere, *words).code == 0
+    for words in (("lock", "/tmp"), ("unlock", "/tmp"), ("config", "init"), ("config", "path")):
+        ran = agentctl_as_stranger(nowhere, *words)
+        assert (ran.code, ran.out) == (5, "")
+        assert ran.err.splitlines()[1] == "  set AGENTCTL_HOME"
