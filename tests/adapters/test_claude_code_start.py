@@ -230,3 +230,28 @@ def test_without_record_and_argument_our_note_tells(stage: ClaudeStage) -> None:
     assert session.seen.session_id == note.session_id
     assert session.verdict.status == "running"
     assert "launch note" in session.verdict.used[0].note
+
+
+def test_what_stood_last_before_a_resume_tells_nothing(stage: ClaudeStage) -> None:
+    """Not even a moment before: it would be called idle, with a prompt yet to do."""
+    first = stage.start()
+    first.do("work")
+    first.do("rest")
+    first.finish()
+    argv = ("-p", "--resume", first.session_id or "")
+    stage.start(resume=first.session_id, environ={"FAKE_START": "bare"}, argv=argv)
+    verdict = stage.session(first.session_id or "").verdict
+    assert (verdict.status, verdict.activity) == ("running", "unknown")
+
+
+@pytest.mark.parametrize("size", [70_000, 300_000])
+def test_a_long_system_prompt_hides_no_ending(stage: ClaudeStage, size: int) -> None:
+    """It is written down once more between the last reply and the end."""
+    puppet = stage.start()
+    puppet.do("work")
+    puppet.do("rest")
+    snapshot = {"parentUuid": None, "attachment": {"type": "prompt_snapshot", "text": "s" * size}}
+    with stage.transcript(puppet.session_id).open("a") as file:
+        file.write(json.dumps(snapshot, separators=(",", ":")) + "\n")
+    puppet.finish()
+    assert stage.session(puppet.session_id or "").verdict.outcome == "completed"

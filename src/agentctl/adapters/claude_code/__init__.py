@@ -51,6 +51,7 @@ COMMANDS = frozenset({
     "upgrade",
 })  # fmt: skip
 CHILD = "CLAUDE_CODE_CHILD_SESSION"
+TICK = 0.02  # seconds: a start is known to a clock tick (10 ms); nobody has written a line by then
 
 
 class ClaudeCode:
@@ -206,7 +207,7 @@ def _doubt(facts: Facts, bound: Bound, look: Look) -> str:
     owner = bound.candidates[0]
     if facts.turn is None:
         return ""
-    if facts.turn.at is not None and facts.turn.at < look.started_at(owner) - 1:
+    if facts.turn.at is not None and facts.turn.at < look.started_at(owner) + TICK:
         return "written before this process started"
     # without a record nobody tells of a /clear, which leaves the arguments as they were
     headless = "-p" in owner.argv or "--print" in owner.argv
