@@ -12,7 +12,7 @@ from agentctl.control import vigil as module
 from agentctl.control.vigil import Awaited, Subject, Vigil
 from agentctl.testing import Puppet, Stage
 from agentctl.truth.judge import judge
-from agentctl.truth.model import Evidence, Observation, Session
+from agentctl.truth.model import Evidence, Observation, ProcessIdentity, Session
 from agentctl.truth.survey import Survey
 from tests.fakes.demo import DemoStage
 from tests.fakes.stages import stages
@@ -133,6 +133,37 @@ def test_what_is_so_already_is_told_at_once(
     assert kept.looks <= 2
 
 
+def test_what_happens_before_the_watch_is_set_up_is_not_missed(
+    stage: DemoStage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    puppet, session = working(stage)
+    set_up = Vigil._set_up
+    steps = ["rest"]
+
+    def late(self: Vigil) -> bool:
+        if steps:
+            puppet.do(steps.pop())  # we have looked, and do not watch yet
+        return set_up(self)
+
+    monkeypatch.setattr(Vigil, "_set_up", late)
+    assert Kept(monkeypatch, [session], "idle").end() == ["idle"]
+
+
+def test_an_end_before_its_process_is_watched_is_not_missed(
+    stage: DemoStage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    puppet, session = working(stage)
+    open_ = Vigil._open
+
+    def late(self: Vigil, identity: ProcessIdentity) -> bool:
+        puppet.kill()
+        return open_(self, identity)
+
+    monkeypatch.setattr(Vigil, "_open", late)
+    monkeypatch.setattr(Subject, "files", lambda _: iter(()))  # no file of it is news
+    assert Kept(monkeypatch, [session]).end() == ["stopped"]
+
+
 def test_several_are_told_each_when_it_comes(stage: DemoStage, monkeypatch: pytest.MonkeyPatch) -> None:
     (one, first), (two, second), (_, third) = (working(stage) for _ in range(3))
     kept = Kept(monkeypatch, [first, second], "idle")
@@ -208,6 +239,18 @@ def test_absent_is_not_dead(stage: DemoStage, monkeypatch: pytest.MonkeyPatch) -
     assert kept.told == []
     puppet.kill()
     assert kept.end() == ["stopped"]
+
+
+def test_no_row_at_all_is_not_dead_either(stage: DemoStage, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As when its adapter chokes: only the kernel's word ends it."""
+    puppet, session = working(stage)
+    monkeypatch.setattr("agentctl.asking.everything", lambda *_: Survey([], []))
+    with Vigil([session], "stopped") as vigil:
+        assert list(vigil.keep(0.05)) == []
+        assert len(vigil.pending) == 1
+        puppet.kill()
+        (told,) = vigil.keep(LONG)
+    assert told.verdict.status == "stopped"
 
 
 def test_what_nobody_can_tell_is_told_after_a_second_look(

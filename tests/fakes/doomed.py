@@ -77,22 +77,22 @@ class Doomed(DemoStage):
         super().close()
         while left := self.living():
             for process in left:
-                _kill(process)
+                self.kill(process)
+
+    @staticmethod
+    def kill(process: Process) -> None:
+        try:
+            with pidfd.Handle(process.identity) as handle:
+                handle.signal(signal.SIGKILL)
+                handle.wait(20)
+        except Gone:
+            pass
 
     def _is_here(self, process: Process) -> bool:
         try:
             return process.environ().get(MARKER) == self.marker
         except SourceError:
             return False
-
-
-def _kill(process: Process) -> None:
-    try:
-        with pidfd.Handle(process.identity) as handle:
-            handle.signal(signal.SIGKILL)
-            handle.wait(20)
-    except Gone:
-        pass
 
 
 def alive(process: Process) -> bool:
