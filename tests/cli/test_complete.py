@@ -96,7 +96,14 @@ def test_bash_offers_directories_where_one_is_wanted(tmp_path: Path) -> None:
     assert _offered(tmp_path, "unlock", "some") == ["somewhere"]
     assert _offered(tmp_path, "lock", "acquire", "some") == ["somewhere"]
     assert _offered(tmp_path, "lock", "rel") == ["release"]
+    assert _offered(tmp_path, "worktree", "list", "some") == ["somewhere"]
     assert _offered(tmp_path, "list", "some") == []
+
+
+def test_bash_offers_groups(tmp_path: Path) -> None:
+    assert _offered(tmp_path, "compare", "4") == ["4f2a0000"]
+    assert _offered(tmp_path, "list", "--group", "5") == ["51bb0000"]
+    assert "--groups" in complete.GROUPS
 
 
 @pytest.mark.parametrize("verb", [verb for verb in VERBS if complete.takes_id(verb)])

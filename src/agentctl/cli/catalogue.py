@@ -10,6 +10,8 @@ VERBS = {
     "resume": "go on with an ended session",
     "stop": "end sessions and all they left behind, with a proof",
     "wait": "until sessions have ended, rest, or need you",
+    "compare": "the slots of a group side by side: outcome, cost, changes, conflicts",
+    "worktree": "the worktrees that launches made; away with those that are done with",
     "lock": "keep launches out of a directory; what is locked",
     "locks": "what is locked (short for lock list)",
     "unlock": "release a directory (short for lock release)",
@@ -27,6 +29,7 @@ EXAMPLES = (
     ("agentctl list --status waiting", "only those that wait for you"),
     ("agentctl why 4f2a", "how we know (any unambiguous prefix of an id)"),
     ("agentctl logs -f 4f2a", "follow one until it ends"),
+    ("agentctl compare fix", "the slots of the group fix, side by side"),
     ("agentctl list --json | jq .", "for scripts; the shape is stable"),
 )
 

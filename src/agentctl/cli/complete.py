@@ -21,8 +21,12 @@ ARGUMENTS = {
     "help": tuple(VERBS),
     "completion": SHELLS,
     "lock": ("list", "acquire", "release"),
+    "worktree": ("list", "clean"),
     "config": ("init", "path"),
 }
+# Answered by us when the shell asks.
+IDS = "$(agentctl completion --ids 2>/dev/null)"
+GROUPS = "$(agentctl completion --groups 2>/dev/null)"
 
 
 class Option(NamedTuple):
@@ -45,9 +49,14 @@ def takes_ids(verb: str) -> bool:
     return any(action.dest == "id" and action.nargs == "*" for action in find(verb).parser()._actions)
 
 
+def takes_group(verb: str) -> bool:
+    actions = find(verb).parser()._actions
+    return any(action.dest == "group" for action in actions if not action.option_strings)
+
+
 def takes_directory(verb: str) -> bool:
     actions = find(verb).parser()._actions
-    return any(action.metavar == "DIR" for action in actions if not action.option_strings)
+    return any(str(action.metavar)[:3] == "DIR" for action in actions if not action.option_strings)
 
 
 def script(shell: str) -> str:
@@ -73,6 +82,7 @@ def _bash() -> str:
         f"    {verb}) words+={_quote(' ' + ' '.join(known))} ;;\n" for verb, known in ARGUMENTS.items()
     )
     ids = "|".join(verb for verb in VERBS if takes_id(verb))
+    groups = "|".join(verb for verb in VERBS if takes_group(verb))
     places = "|".join(verb for verb in VERBS if takes_directory(verb))
     return f"""\
 # agentctl completion for bash
@@ -83,12 +93,14 @@ _agentctl() {{
     COMPREPLY=($(compgen -W {_quote(" ".join(VERBS))} -- "$current")); return
   fi
   case $previous in
-{values}    --cwd) COMPREPLY=($(compgen -d -- "$current")); return ;;
+{values}    --group) COMPREPLY=($(compgen -W "{GROUPS}" -- "$current")); return ;;
+    --cwd) COMPREPLY=($(compgen -d -- "$current")); return ;;
   esac
   case $verb in
 {cases}  esac
   case $verb in
-{fixed}    {ids}) [[ $current == -* ]] || words+=" $(agentctl completion --ids 2>/dev/null)" ;;
+{fixed}    {ids}) [[ $current == -* ]] || words+=" {IDS}" ;;
+    {groups}) [[ $current == -* ]] || words+=" {GROUPS}" ;;
   esac
   COMPREPLY=($(compgen -W "$words" -- "$current"))
   case $verb in
@@ -106,7 +118,9 @@ def _zsh() -> str:
         specs = [_zsh_option(option) for option in options(verb)]
         if takes_id(verb):
             which = "*" if takes_ids(verb) else "1"
-            specs.append(f"'{which}:session:($(agentctl completion --ids 2>/dev/null))'")
+            specs.append(f"'{which}:session:({IDS})'")
+        elif takes_group(verb):
+            specs.append(f"'1:group:({GROUPS})'")
         elif verb in ARGUMENTS:
             specs.append(f"'1:{verb}:{_zsh_words(verb)}'")
         if takes_directory(verb):
@@ -148,6 +162,8 @@ def _zsh_option(option: Option) -> str:
     value = (
         f":value:({' '.join(known)})"
         if known
+        else f":group:({GROUPS})"
+        if option.flags == ("--group",)
         else ":directory:_files -/"
         if option.flags == ("--cwd",)
         else ":value: "
@@ -162,7 +178,9 @@ def _fish() -> str:
         seen = f"-n '__fish_seen_subcommand_from {verb}'"
         lines += [_fish_option(seen, option) for option in options(verb)]
         if takes_id(verb):
-            lines.append(f"complete -c agentctl {seen} -a '(agentctl completion --ids 2>/dev/null)'")
+            lines.append(f"complete -c agentctl {seen} -a '{IDS[1:]}'")
+        elif takes_group(verb):
+            lines.append(f"complete -c agentctl {seen} -a '{GROUPS[1:]}'")
         elif verb in ARGUMENTS:
             lines.append(f"complete -c agentctl {seen} -a {_quote(' '.join(ARGUMENTS[verb]))}")
         if takes_directory(verb):
@@ -176,6 +194,8 @@ def _fish_option(seen: str, option: Option) -> str:
     value = " -x" if option.takes_value else ""
     if known:
         value += f" -a {_quote(' '.join(known))}"
+    elif option.flags == ("--group",):
+        value += f" -a '{GROUPS[1:]}'"
     elif option.flags == ("--cwd",):
         value += " -a '(__fish_complete_directories)'"
     return f"complete -c agentctl {seen} {flags}{value} -d {_quote(option.help)}"
