@@ -11,7 +11,7 @@ from agentctl.control import order
 from agentctl.control.launch import MARKER
 from agentctl.control.order import Prepared, Wish, prepared
 from agentctl.errors import StartFailed, UsageError
-from agentctl.truth.model import Observation, Worktree
+from agentctl.truth.model import Facts, Observation, Worktree
 
 CALLER = {"PATH": "/usr/bin:/bin", "HOME": "/nowhere", "LANG": "C"}
 
@@ -157,7 +157,7 @@ def test_all_that_was_wished_for_is_ordered(agent: Agent, tmp_path: Path) -> Non
     [(resumed, request)] = agent.asked
     assert resumed is None
     assert request[:2] == ("do it", str(tmp_path))
-    assert request[3:] == ("m", "n", "be kind", "all", ("--x",))
+    assert request[3:8] == ("m", "n", "be kind", "all", ("--x",))
     assert told.command.stdin == b"do it"
     assert (told.adapter, told.name, told.group, told.spec, told.model) == (
         "any",
@@ -177,7 +177,9 @@ def test_all_that_was_wished_for_is_ordered(agent: Agent, tmp_path: Path) -> Non
 
 
 def test_a_resumed_session_is_named_to_the_adapter(agent: Agent, tmp_path: Path) -> None:
-    prepared(Wish("any", "go on", str(tmp_path)), CALLER, Observation("any", "4f2a", ()))
+    seen = Observation("any", "4f2a", (), Facts(last_activity_at=7.0))
+    told = prepared(Wish("any", "go on", str(tmp_path)), CALLER, seen)
+    assert told.order.before == 7.0  # a word in it that is not younger is no sign of life
     assert [(resumed, request.prompt) for resumed, request in agent.asked] == [("4f2a", "go on")]
 
 
