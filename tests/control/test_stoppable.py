@@ -16,6 +16,7 @@ from agentctl.truth import procfs
 from agentctl.truth.judge import judge
 from agentctl.truth.model import EntryPoint, Evidence, Facts, Observation, Session
 from agentctl.truth.procfs import Process
+from tests.fakes.claude import ClaudeStage
 from tests.fakes.codex import CodexStage
 from tests.fakes.codex import called as codex
 from tests.fakes.doomed import Doomed
@@ -170,5 +171,20 @@ def test_a_real_opencode_server(tmp_path: Path) -> None:
             stoppable.plan(found[0], found)
         assert f"--owner ends pid {server.pid}" in refused.value.hint
         assert stoppable.plan(found[0], found, whole_owner=True).signals
+    finally:
+        stage.close()
+
+
+@pytest.mark.parametrize("whole_owner", [False, True])
+def test_a_real_background_job_of_claude(tmp_path: Path, whole_owner: bool) -> None:
+    """Its supervisor would start it again: only its own command ends it."""
+    stage = ClaudeStage(tmp_path)
+    try:
+        job = stage.start(environ={"FAKE_KIND": "bg"})
+        job.do("work")
+        found = sessions_of(stage)
+        with pytest.raises(Refused, match="supervisor would start it again") as refused:
+            stoppable.plan(found[0], found, whole_owner=whole_owner)
+        assert refused.value.hint == f"claude stop {(job.session_id or '')[:8]}"
     finally:
         stage.close()
