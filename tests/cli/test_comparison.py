@@ -87,6 +87,17 @@ def test_the_summary() -> None:
     ]
 
 
+def test_many_that_conflict_are_counted() -> None:
+    names = [f"s{n}" for n in range(5)]
+    rows = tuple(
+        _row(name)._replace(conflicts=tuple(Conflict(n, ("x", "y")) for n in names if n != name))
+        for name in names
+    )
+    drawn = lines(Comparison("fix", rows, ()), 100, colour=False)
+    assert drawn[1].endswith("4 others")
+    assert drawn[-1] == "conflicts: 10 pairs, in x, y"
+
+
 def test_nothing_tells_them_apart() -> None:
     assert summary(Comparison("fix", (_row("a"),), ())) == ["nothing tells them apart"]
 

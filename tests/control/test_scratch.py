@@ -7,7 +7,7 @@ import pytest
 
 from agentctl.control import git
 from agentctl.control.scratch import Scratch
-from agentctl.errors import Unsupported
+from agentctl.errors import SourceError, Unsupported
 from tests.control.repository import Repository
 
 
@@ -35,6 +35,23 @@ def test_it_sees_the_whole_worktree_from_any_state(repo: Repository) -> None:
     (repo.path / "a.txt").unlink()
     with Scratch(str(repo.path)) as scratch:
         assert scratch.numbers("HEAD", scratch.tree_of(str(repo.path))) == "0\t10\ta.txt\0"
+
+
+@pytest.mark.parametrize(("failures", "told"), [(2, True), (3, False)])
+def test_a_file_that_vanishes_is_tried_again(repo: Repository, failures: int, *, told: bool) -> None:
+    """By a filter that fails so many times, as git does over a file that is gone when it is read."""
+    count = repo.path / ".git" / "count"
+    fails = f'[ "$(wc -l < {count})" -gt {failures} ] && cat'
+    repo.git("config", "filter.shy.clean", f"echo >> {count}; {fails}")
+    repo.git("config", "filter.shy.required", "true")
+    (repo.path / ".gitattributes").write_text("*.new filter=shy\n")
+    (repo.path / "x.new").write_text("x\n")
+    with Scratch(str(repo.path)) as scratch:
+        if told:
+            assert "x.new" in scratch.numbers("HEAD", scratch.tree_of(str(repo.path)))
+        else:
+            with pytest.raises(SourceError, match=r"x\.new"):
+                scratch.tree_of(str(repo.path))
 
 
 def test_nothing_is_written(repo: Repository) -> None:

@@ -102,7 +102,9 @@ def _conflicts(row: Row) -> Cell:
         return Cell("-", "dim")
     if not row.conflicts:
         return Cell("none", "dim")
-    return Cell(text.one_line(", ".join(conflict.other for conflict in row.conflicts)), "yellow")
+    others = [conflict.other for conflict in row.conflicts]
+    told = ", ".join(others) if len(others) <= NAMED else f"{len(others)} others"
+    return Cell(text.one_line(told), "yellow")
 
 
 def summary(given: Comparison) -> list[str]:
@@ -136,14 +138,17 @@ def _best(given: Comparison, what: str, word: str, show: Callable[[Row], str]) -
 
 
 def _between(given: Comparison) -> list[str]:
-    """Each pair once."""
-    pairs = {
-        frozenset((row.slot, conflict.other)): (row.slot, conflict)
-        for row in reversed(given.rows)
-        for conflict in row.conflicts or ()
-    }
-    told = [f"{slot} and {c.other} in {_names(list(c.files))}" for slot, c in reversed(pairs.values())]
-    return [f"conflicts: {'; '.join(told)}"] if told else []
+    """Each pair once; of many, how many and where."""
+    pairs: dict[frozenset[str], str] = {}
+    files: dict[str, None] = {}
+    for row in given.rows:
+        for conflict in row.conflicts or ():
+            told = f"{row.slot} and {conflict.other} in {_names(conflict.files)}"
+            pairs.setdefault(frozenset((row.slot, conflict.other)), told)
+            files |= dict.fromkeys(conflict.files)
+    if len(pairs) > NAMED:
+        return [f"conflicts: {len(pairs)} pairs, in {_names(list(files))}"]
+    return [f"conflicts: {'; '.join(pairs.values())}"] if pairs else []
 
 
 def _unknown(given: Comparison) -> list[Row]:

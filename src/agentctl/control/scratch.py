@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import shutil
 import tempfile
+from collections.abc import Mapping
 from typing import NamedTuple
 
 from agentctl.control import git
@@ -19,6 +20,9 @@ _NOBODY = {
     for role in ("AUTHOR", "COMMITTER")
     for what, value in (("NAME", "agentctl"), ("EMAIL", "agentctl@localhost"), ("DATE", "@0 +0000"))
 }
+
+
+ATTEMPTS = 3
 
 
 class Merge(NamedTuple):
@@ -68,7 +72,7 @@ class Scratch:
             git.ask(path, "read-tree", "--empty", environ=environ)
         except OSError as error:
             raise SourceError(own, error.strerror or "cannot be copied") from error
-        git.ask(path, "add", "--all", ":/", environ=environ)
+        _add_all(path, environ)
         return git.line(path, "write-tree", environ=environ)
 
     def commit(self, tree: str, parent: str) -> str:
@@ -96,3 +100,15 @@ class Scratch:
         # none of the repository's own programs: an external diff, a text conversion
         plain = ("-r", "-M", "--no-ext-diff", "--no-textconv", "--no-color")
         return git.ask(self.repository, "diff-tree", *plain, *words, environ=self._environ).text
+
+
+def _add_all(path: str, environ: Mapping[str, str]) -> None:
+    """An agent at work makes files and takes them away again, and git gives up over one that vanishes
+    between its name and its content."""
+    for left in reversed(range(ATTEMPTS)):
+        try:
+            git.ask(path, "add", "--all", ":/", environ=environ)
+            return
+        except SourceError:
+            if not left:
+                raise
