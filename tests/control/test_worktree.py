@@ -189,6 +189,23 @@ def test_a_branch_that_was_there_before_is_not_discarded(repo: Repository) -> No
     assert (repo.path / ".git" / "config").read_text() == before
 
 
+def test_a_branch_of_an_earlier_worktree_is_not_discarded(repo: Repository) -> None:
+    """It was made by us once; what it holds now is work."""
+    first = worktree.create(str(repo.path), "a", None, _place(repo))
+    tip = repo.commit(first.path, b_txt="b\n")
+    worktree.remove(worktree.ours(str(repo.path))[0])
+    worktree.discard(worktree.create(str(repo.path), "a", None, _place(repo)))
+    assert worktree.tip(str(repo.path), "a") == tip
+
+
+def test_a_branch_that_is_not_ours_is_not_deleted_by_the_way(repo: Repository) -> None:
+    repo.git("branch", "old")
+    with pytest.raises(Refused, match="was not made by agentctl"):
+        worktree.delete_branch(str(repo.path), "old")
+    worktree.delete_branch(str(repo.path), "old", whosever=True)
+    assert worktree.tip(str(repo.path), "old") is None
+
+
 def test_work_is_not_discarded(repo: Repository) -> None:
     made = worktree.create(str(repo.path), "a", None, _place(repo))
     (Path(made.path) / "new.txt").touch()

@@ -151,15 +151,22 @@ def discard(made: Worktree) -> None:
     for checkout in ours(made.repository):
         if checkout.path == made.path:
             remove(checkout)
-    words = ("config", "--get", f"branch.{made.branch}.agentctlNew")
-    if git.yes(made.repository, *words) and tip(made.repository, made.branch) == made.base:
+    if is_new(made.repository, made.branch) and tip(made.repository, made.branch) == made.base:
         delete_branch(made.repository, made.branch)
     else:
         _unmark(made.repository, made.branch, *_KEYS)
 
 
-def delete_branch(repository: str, branch: str) -> None:
-    """And with it our marks. Whether work is lost was asked before."""
+def is_new(repository: str, branch: str) -> bool:
+    """Whether the branch was made by us, with a worktree for it."""
+    return git.yes(repository, "config", "--get", f"branch.{branch}.agentctlNew")
+
+
+def delete_branch(repository: str, branch: str, *, whosever: bool = False) -> None:
+    """And with it our marks. Whether work is lost was asked before; one that was there before its
+    worktree goes only if a person says so (`whosever`). Raises Refused, SourceError."""
+    if not whosever and not is_new(repository, branch):
+        raise Refused(f"branch {branch} was not made by agentctl", "git branch -D deletes it")
     git.change(repository, "branch", "-D", "--", branch)
 
 
@@ -185,6 +192,8 @@ def _add(made: Worktree, group: str | None, *, new: bool) -> None:
     repository, path, branch, base = made
     if new:
         git.change(repository, "branch", "--no-track", "--", branch, base)
+    else:
+        _unmark(repository, branch, *_KEYS)  # of an earlier worktree
     try:
         for key, value in zip(_KEYS, (base, group, path, "true" if new else None), strict=True):
             if value is not None:
@@ -196,8 +205,8 @@ def _add(made: Worktree, group: str | None, *, new: bool) -> None:
 
 
 def _undo(made: Worktree, *, new: bool) -> None:
-    if new:
-        delete_branch(made.repository, made.branch)
+    if new:  # just now, by this very call
+        delete_branch(made.repository, made.branch, whosever=True)
     else:
         _unmark(made.repository, made.branch, *_KEYS)
 

@@ -226,7 +226,7 @@ def _cleaned(found: Standing, arguments: argparse.Namespace) -> Done:
     try:
         worktree.remove(fresh.checkout, force=arguments.force)
         for branch in named if arguments.delete_branch else ():
-            worktree.delete_branch(fresh.checkout.repository, branch)
+            worktree.delete_branch(fresh.checkout.repository, branch, whosever=True)
     except SourceError as error:
         return Done(fresh, "refused", f"git: {error.why}")
     return Done(fresh, "removed", reason)
