@@ -305,6 +305,20 @@ def test_the_cache_forgets_files_that_are_gone(state: State, tmp_path: Path) -> 
     assert state.prune() == []
 
 
+def test_half_a_cache_goes_when_nobody_can_be_writing_it(state: State) -> None:
+    os.mkdir(state.path)
+    old, young, other = (Path(state.path, name) for name in ("cache.71", "cache.72", "cache.mine"))
+    for path in (old, young, other):
+        path.touch()
+    os.utime(old, (0, time.time() - DAY))
+    os.utime(other, (0, 0))
+    would = state.prune(dry_run=True)
+    assert would == [Pruned("file", str(old), "half of a cache, whose writer was killed")]
+    assert state.prune() == would
+    assert not old.exists()
+    assert state.prune() == []
+
+
 # ends that nobody has finished
 
 

@@ -7,7 +7,7 @@ import os
 import re
 import shutil
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from typing import NamedTuple
 
@@ -28,7 +28,7 @@ BRIEF = 0.25  # seconds that housekeeping may add to a launch
 
 
 class Pruned(NamedTuple):
-    kind: str  # end, lock, launch, folder, cache
+    kind: str  # end, lock, launch, folder, cache, file
     what: str
     why: str
 
@@ -55,7 +55,7 @@ def prune(state: str, ttl: float, *, dry_run: bool = False) -> Swept:
     swept.done.extend(
         Pruned("folder", name, "of a launch that is not known any more") for name in orphans
     )
-    swept.done.extend(_cache(state, dry_run=dry_run))
+    swept.done.extend(_cache(state, swept.problems, dry_run=dry_run))
     return swept
 
 
@@ -195,10 +195,14 @@ def _locks(path: str, *, dry_run: bool) -> Iterator[Pruned]:
         yield Pruned("lock", lock.directory, why)
 
 
-def _cache(state: str, *, dry_run: bool) -> Iterator[Pruned]:
+def _cache(state: str, problems: list[Problem], *, dry_run: bool) -> Iterator[Pruned]:
     number = cache.forget_absent(paths.cache_file(state), dry_run=dry_run)
     if number:
         yield Pruned("cache", str(number), "what files said that do not exist any more")
+    for path in cache.unfinished(paths.cache_file(state)):
+        if not dry_run:
+            problems.extend(_remove(path, os.unlink))
+        yield Pruned("file", path, "half of a cache, whose writer was killed")
 
 
 def _forget(path: str, launch_ids: Sequence[str], orphans: Sequence[str]) -> list[Problem]:
@@ -243,14 +247,14 @@ def _last_written(folder: str) -> float | None:
         return None
 
 
-def _remove(folder: str) -> list[Problem]:
+def _remove(path: str, how: Callable[[str], None] | None = None) -> list[Problem]:
     try:
-        shutil.rmtree(folder)
+        (how or shutil.rmtree)(path)
     except FileNotFoundError:
         pass
     except OSError as error:
-        told = translated(error, folder)
-        return [Problem("", told.kind, told.why, folder)]
+        told = translated(error, path)
+        return [Problem("", told.kind, told.why, path)]
     return []
 
 

@@ -26,6 +26,7 @@ FORMAT = 2
 # Seconds. A file as young as that may change again within the grain of its time stamp, and keep its
 # size: it is not remembered yet.
 GRAIN = 1.0
+WRITING = 3600.0  # seconds: nobody writes one for that long
 
 Said = tuple[Any, ...]  # Facts as plain values
 Entry = tuple[int, int, int, Said]  # inode, size, mtime in ns: of the file when it said that
@@ -106,6 +107,21 @@ def forget_absent(path: str, *, dry_run: bool = False) -> int:
     if gone and not dry_run:
         save(path, {name: known[name] for name in known.keys() - set(gone)})
     return len(gone)
+
+
+def unfinished(path: str) -> list[str]:
+    """What writers have left that were killed before their file was whole."""
+    directory, name = os.path.split(path)
+    try:
+        with os.scandir(directory) as entries:
+            mine = [
+                e for e in entries if e.name.startswith(f"{name}.") and e.name[len(name) + 1 :].isdigit()
+            ]
+            return [
+                e.path for e in mine if e.stat(follow_symlinks=False).st_mtime < time.time() - WRITING
+            ]
+    except OSError:  # no directory, or one that has just been tidied by another
+        return []
 
 
 def _is_absent(path: str) -> bool:

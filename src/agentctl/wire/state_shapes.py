@@ -31,8 +31,8 @@ SETTING_FIELDS: tuple[tuple[str, str, str], ...] = (
     ("where", "string | null", "the variable, or the file and line"),
 )
 PRUNED_FIELDS: tuple[tuple[str, str, str], ...] = (
-    ("kind", "string", "launch, folder, lock, cache; or end: finishing work that was due"),
-    ("what", "string", "the launch's id, the directory or file; cache: how many entries"),
+    ("kind", "string", "launch, folder, lock, cache, file; or end: finishing work that was due"),
+    ("what", "string", "the launch's id, the directory or file; of the cache: how many entries"),
     ("why", "string", "why it may go, in one sentence"),
 )
 

@@ -117,6 +117,14 @@ def test_init_where_nothing_can_be_written(stage: DemoStage) -> None:
     assert ran.err.count("\n") == 1
 
 
+def test_init_that_fails_leaves_nothing(stage: DemoStage) -> None:
+    (_file(stage)).mkdir(parents=True)
+    (_file(stage) / "in the way").touch()
+    ran = agentctl_of(stage, "config", "init", "--force")
+    assert (ran.code, ran.out) == (1, "")
+    assert [path.name for path in _file(stage).parent.iterdir()] == ["config.toml"]
+
+
 @pytest.mark.parametrize("words", [("frob",), ("--force",), ("path", "--force"), ("init", "--json")])
 def test_usage(stage: DemoStage, words: tuple[str, ...]) -> None:
     ran = agentctl_of(stage, "config", *words)

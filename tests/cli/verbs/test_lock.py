@@ -126,8 +126,8 @@ def test_one_who_has_no_home_at_all() -> None:
     if os.geteuid() != 0:
         pytest.skip("only root can become a stranger")
     nowhere = {"PATH": "/usr/bin:/bin"}
-    for words in (("locks",), ("prune",), ("config",)):
-        assert agentctl_as_stranger(nowhere, *words).code == 0
+    for verb in ("locks", "prune", "config"):
+        assert agentctl_as_stranger(nowhere, verb).code == 0
     for words in (("lock", "/tmp"), ("unlock", "/tmp"), ("config", "init"), ("config", "path")):
         ran = agentctl_as_stranger(nowhere, *words)
         assert (ran.code, ran.out) == (5, "")

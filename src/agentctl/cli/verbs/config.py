@@ -76,6 +76,7 @@ def _all(settings: Config) -> Iterator[tuple[str, Setting[Any], Key]]:
     common = {
         **{f"defaults.{name}": value for name, value in settings.defaults._asdict().items()},
         "launches.ttl": settings.ttl,
+        "launches.settle": settings.settle,
         "worktrees.directory": settings.worktrees,
     }
     for name, key in KEYS.items():
@@ -122,4 +123,6 @@ def _write(file: str, *, force: bool) -> None:
             stream.write(template([known.name for known in registered()]))
         os.replace(fresh, target)
     except OSError as error:
+        if os.path.exists(fresh):
+            os.unlink(fresh)
         raise translated(error, file) from error

@@ -23,6 +23,7 @@ DONE = {
     "lock": ("removed the lock on", "would remove the lock on"),
     "launch": ("forgot launch", "would forget launch"),
     "folder": ("removed folder", "would remove folder"),
+    "file": ("removed", "would remove"),
     "cache": ("forgot cache entries:", "would forget cache entries:"),
 }
 
