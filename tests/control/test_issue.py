@@ -72,8 +72,15 @@ def test_its_own_words_when_it_fails(gh: Gh) -> None:
 def test_it_does_not_get_our_standard_input(gh: Gh) -> None:
     """The prompt may come from there, and it asks questions when it can."""
     gh.does("readlink /proc/self/fd/0 >&2; exit 1")
-    with pytest.raises(AgentctlError, match="/dev/null"):
-        gh.text()
+    ours, (reader, writer) = os.dup(0), os.pipe()
+    os.dup2(reader, 0)
+    try:
+        with pytest.raises(AgentctlError, match="/dev/null"):
+            gh.text()
+    finally:
+        os.dup2(ours, 0)
+        for fd in (ours, reader, writer):
+            os.close(fd)
 
 
 def test_one_that_hangs_is_ended(gh: Gh, monkeypatch: pytest.MonkeyPatch) -> None:
