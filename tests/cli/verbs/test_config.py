@@ -9,7 +9,13 @@ import pytest
 from agentctl.config_keys import ADAPTER_KEYS, KEYS
 from tests.cli import hostile
 from tests.fakes.demo import DemoStage
-from tests.running import agentctl_of, agentctl_on_a_terminal
+from tests.running import Ran, agentctl_on_a_terminal
+from tests.running import agentctl_of as agentctl_as_staged
+
+
+def agentctl_of(stage: DemoStage, *words: str, **more: str) -> Ran:
+    """Without what the stage itself has set."""
+    return agentctl_as_staged(stage, *words, **{"AGENTCTL_SETTLE": "", **more})
 
 
 def _file(stage: DemoStage) -> Path:
