@@ -187,6 +187,21 @@ def test_another_users_process_is_named_as_survivor(stage: Doomed) -> None:
     assert [tuple(left) for left in done.survivors] == [(child.pid, "sleep: another user's process")]
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can start another user's process")
+def test_a_child_of_another_user_is_named_though_nothing_tells_whose_it_was(stage: Doomed) -> None:
+    """As after sudo, which clears the environment: parentage told, while there was a parent."""
+    agent, session = stage.working()
+    agent.do("tool exec env -i setpriv --reuid 4242 --clear-groups sleep 1000")
+    until(lambda: "sleep" in comms_below(agent), "its tool runs")
+    (tool,) = (p for p in procfs.read_table().values() if p.comm == "sleep" and below(p, agent))
+    done = stop(session, QUICK)
+    still = alive(tool)
+    stage.kill(tool)
+    assert still
+    assert done.ended == 1
+    assert [tuple(left) for left in done.survivors] == [(tool.pid, "sleep: another user's process")]
+
+
 def launched(session: Session, launch_id: str = "ours") -> Session:
     owner = session.seen.owner
     assert owner is not None

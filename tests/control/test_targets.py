@@ -96,6 +96,18 @@ def _as_another(pid: int) -> list[list[object]]:
     return answer
 
 
+def test_those_that_are_only_named_are_not_signalled(three: list[Stranger]) -> None:
+    with Targets() as targets:
+        targets.name([three[0].process])
+        targets.open(s.process for s in three)
+        assert targets.signal(signal.SIGKILL) == 2
+        assert targets.wait(LONG)
+        assert [tuple(left) for left in targets.survivors()] == [
+            (three[0].pid, "s0: another user's process")
+        ]
+        assert three[0].process.alive
+
+
 def test_no_descriptor_is_left_open(three: list[Stranger]) -> None:
     before = len(os.listdir("/proc/self/fd"))
     with Targets() as targets:

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from agentctl.adapters.plans import StopPlan
 from agentctl.control.targets import Targets
-from agentctl.control.tree import Family, Left, Tree
+from agentctl.control.tree import Family, Left
 from agentctl.errors import Gone, Refused
 from agentctl.truth import procfs
 from agentctl.truth.model import Session
@@ -49,20 +49,20 @@ def stop(
     that are to live. Raises Refused if its pid names another process by now."""
     began = time.monotonic()
     family, first = family_of(session, plan, among), session.seen.owner
-    tree = family.look(procfs.read_table())
     with Targets() as owner, Targets() as others:
         if first is not None and not owner.open([first]):
             _refuse_a_newcomer(first)
-        others.open(tree.members)  # now: when their parent is gone, only a handle finds some of them
+        spared: dict[int, Left] = {}
+        _meet(others, family, spared)  # now: when their parent is gone, only a handle finds some of them
         sent = _end_owner(owner, plan, force=force, timeout=timeout)
-        tree = _sweep(others, family, tree)
+        _sweep(others, family, spared)
         return Stopped(
             session.seen.session_id,
             session.seen.adapter,
-            already=not sent,
+            already=not owner.identities,
             ended=owner.ended() + others.ended(),
-            survivors=(*owner.survivors(), *others.survivors(), *tree.not_ours),
-            spared=tree.spared,
+            survivors=(*owner.survivors(), *others.survivors()),
+            spared=tuple(spared.values()),
             signals=sent,
             seconds=time.monotonic() - began,
         )
@@ -102,7 +102,15 @@ def _end_owner(owner: Targets, plan: StopPlan, *, force: bool, timeout: float | 
     return tuple(sent)
 
 
-def _sweep(others: Targets, family: Family, tree: Tree) -> Tree:
+def _meet(others: Targets, family: Family, spared: dict[int, Left]) -> int:
+    """Look who is there. How many of them are new, and to go."""
+    tree = family.look(procfs.read_table(), others.identities)
+    others.name(tree.not_ours)
+    spared.update({left.pid: left for left in tree.spared if left.pid not in spared})
+    return others.open(tree.members)
+
+
+def _sweep(others: Targets, family: Family, spared: dict[int, Left]) -> None:
     """Until a look finds none: one that is told to go may still beget another."""
     others.wait(BY_THEMSELVES)
     for number in range(ROUNDS):
@@ -112,10 +120,8 @@ def _sweep(others: Targets, family: Family, tree: Tree) -> Tree:
         if others.living():
             others.signal(SIGKILL)
             others.wait(LAST)
-        tree = family.look(procfs.read_table(), others.identities)
-        if not others.open(tree.members):
+        if not _meet(others, family, spared):
             break
-    return tree
 
 
 def _refuse_a_newcomer(owner: Process) -> None:

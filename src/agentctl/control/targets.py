@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import select
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from signal import SIGCONT, Signals
 
 from agentctl.control.tree import Left
@@ -14,6 +14,8 @@ from agentctl.truth import procfs
 from agentctl.truth.model import ProcessIdentity
 from agentctl.truth.pidfd import Handle
 from agentctl.truth.procfs import Process
+
+NOT_OURS = "another user's process"
 
 
 class Targets:
@@ -42,6 +44,12 @@ class Targets:
             if process.identity not in self._handles:
                 self._open(process)
         return len(self._handles) - before
+
+    def name(self, processes: Sequence[Process]) -> None:
+        """Those that belong here and are not ours to end: signalled never, told as survivors."""
+        for process in processes:
+            self._refused[process.identity] = NOT_OURS
+        self.open(processes)
 
     def living(self) -> list[Handle]:
         """Those that have not ended, but for those we may not end."""
@@ -103,7 +111,7 @@ class Targets:
         except Gone:
             return False
         except Forbidden:
-            self._refused[handle.identity] = "another user's process"
+            self._refused[handle.identity] = NOT_OURS
             return False
         return True
 

@@ -28,7 +28,7 @@ class Left(NamedTuple):
 
 class Tree(NamedTuple):
     members: tuple[Process, ...]  # to be ended, the oldest of a family first; never the owner itself
-    not_ours: tuple[Left, ...]  # they belong to it, and we may not end them
+    not_ours: tuple[Process, ...]  # they belong to it, and are another user's
     spared: tuple[Left, ...]  # they look like it, and are to live
 
 
@@ -130,7 +130,7 @@ class _Sight:
             self._children.setdefault(process.parent, []).append(process)
         self._met: set[int] = set()
         self._members: list[Process] = []
-        self._not_ours: list[Left] = []
+        self._not_ours: list[Process] = []
         self._spared: list[Left] = []
 
     def descend(self, root: Process) -> None:
@@ -185,7 +185,7 @@ class _Sight:
             self._spare(process, "a server, with sessions of its own")
             return False
         if _uid(process) not in (self._uid, 0, None):  # 0 may be ours all the same: ask the kernel
-            self._not_ours.append(Left(process.pid, f"{process.comm}: another user's process"))
+            self._not_ours.append(process)
         else:
             self._members.append(process)
         return True

@@ -127,14 +127,14 @@ def lines(job: Job, now: Session | None) -> list[str]:
     stopped, name = job.stopped, rows.name(job.session)
     how = how_it_ended(now) if now is not None else "its process is gone"
     count = f"{stopped.ended} ended, {_many(len(stopped.survivors), 'survivor')}"
-    took = f"{stopped.seconds:.1f} s"
+    took, by = f"{stopped.seconds:.1f} s", " then ".join(stopped.signals) or "itself"
     if now is not None and now.seen.owner is not None:
         told = f"{name} goes on under pid {now.seen.owner.pid} ({how}): {count}, {took}"
     elif stopped.already:
         left = f"; left behind: {count}, {took}" if stopped.ended or stopped.survivors else ""
         told = f"{name} had stopped already ({how}){left}"
     else:
-        told = f"{name} stopped ({how}): {count}, {took}, by {' then '.join(stopped.signals)}"
+        told = f"{name} stopped ({how}): {count}, {took}, by {by}"
     return [told, *_left("survives", stopped.survivors), *_left("lives on", stopped.spared)]
 
 
