@@ -205,14 +205,21 @@ def test_a_plan_for_scripts(capsys: pytest.CaptureFixture[str]) -> None:
     assert plan["worktree"] is None
 
 
-def test_ids_alone_are_on_standard_output(capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_id_is_told_as_soon_as_it_is_known(capfd: pytest.CaptureFixture[str]) -> None:
+    tell = launching.teller(_given("demo"))
+    assert tell is not None
+    tell(_session())
+    assert capfd.readouterr().out == "4f2a\n"  # and not kept back until we end
+    assert launching.teller(_given("demo", "--json")) is None  # that is one document, told at the end
+
+
+def test_what_went_wrong_is_not_among_the_ids(capsys: pytest.CaptureFixture[str]) -> None:
     failed = HookRun("on-create", "false", 3, 0.1, "/f/on-create")
     late = HookRun("on-create", "false", None, 0.1, "/f/on-create")
     fine = HookRun("on-create", "true", 0, 0.1, "/f/on-create")
-    given = _given("demo")
-    assert launching.finished([_session(failed), _session(late, fine)], given) == 0
+    assert launching.finished([_session(failed), _session(late, fine)], _given("demo")) == 0
     shown = capsys.readouterr()
-    assert shown.out == "4f2a\n4f2a\n"
+    assert shown.out == ""
     assert shown.err.splitlines() == [
         "agentctl: on-create failed: exit code 3; see /f/on-create",
         "agentctl: on-create failed: took too long; see /f/on-create",
