@@ -508,6 +508,21 @@ def test_the_launcher_needs_no_terminal_and_no_streams(stage: DemoStage) -> None
     assert len(_listed(stage)) == 1
 
 
+@pytest.mark.parametrize(("where", "code"), [("pipe", 0), ("/dev/full", 1)])
+def test_an_answer_that_cannot_be_given_ends_no_agent(stage: DemoStage, where: str, code: int) -> None:
+    """`agentctl launch … | true`, or a full disk: it was started, and goes on."""
+    reader, writer = os.pipe() if where == "pipe" else (os.dup(0), os.open(where, os.O_WRONLY))
+    os.close(reader)
+    done = subprocess.run(
+        [sys.executable, "-m", "agentctl", "launch", "demo", "--cwd", str(stage.work), "-p", "hang"],
+        env=environ_of(stage), stdout=writer, stderr=subprocess.PIPE, timeout=60, check=False,
+    )  # fmt: skip
+    os.close(writer)
+    assert done.returncode == code
+    assert b"Traceback" not in done.stderr
+    assert [session["status"] for session in _listed(stage)] == ["running"]
+
+
 def test_help_has_examples(stage: DemoStage) -> None:
     ran = agentctl_in(
         stage.environ | {"PYTHONPATH": environ_of(stage)["PYTHONPATH"]}, "launch", "--help"
