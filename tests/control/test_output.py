@@ -35,6 +35,17 @@ def test_it_is_private_whatever_the_umask(tmp_path: Path) -> None:
     assert prompt.read_bytes() == b"secret"
 
 
+def test_what_else_the_agent_is_to_read_is_private_too(tmp_path: Path) -> None:
+    folder = tmp_path / "launches" / "1a"
+    output.make(str(folder), b"secret", [("settings.json", b"{}"), ("system", b"be kind")])
+    assert {path.name: path.read_bytes() for path in folder.iterdir()} == {
+        "stdin": b"secret",
+        "settings.json": b"{}",
+        "system": b"be kind",
+    }
+    assert {path.stat().st_mode & 0o777 for path in folder.iterdir()} == {0o600}
+
+
 def test_another_launchs_folder_is_not_taken(folder: Path) -> None:
     with pytest.raises(FileExistsError):
         output.make(str(folder), b"another")
