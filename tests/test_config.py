@@ -156,5 +156,5 @@ def test_a_file_that_is_none_is_an_answer(environ: dict[str, str]) -> None:
 
 def test_the_tables_and_the_types_name_the_same() -> None:
     fields = {f"defaults.{name}" for name in config.Defaults._fields}
-    assert set(KEYS) == fields | {"launches.ttl", "worktrees.directory"}
+    assert set(KEYS) == fields | {"launches.ttl", "launches.settle", "worktrees.directory"}
     assert set(ADAPTER_KEYS) == set(config.Agent._fields)

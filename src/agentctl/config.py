@@ -56,6 +56,7 @@ class Config(NamedTuple):
     file: str | None  # where it is or would be; None: no home is known
     defaults: Defaults
     ttl: Setting[float]
+    settle: Setting[float]
     worktrees: Setting[str | None]
     agents: Mapping[str, Agent]  # by adapter, every one that there is
 
@@ -85,7 +86,8 @@ def load(environ: Mapping[str, str]) -> Config:
         raise UsageError(
             f"{named.where}: no adapter named {named.value!r}", f"known adapters: {', '.join(adapters)}"
         )
-    return Config(file, of_defaults, common["launches.ttl"], common["worktrees.directory"], agents)
+    ttl, settle = common["launches.ttl"], common["launches.settle"]
+    return Config(file, of_defaults, ttl, settle, common["worktrees.directory"], agents)
 
 
 class _Said:

@@ -69,6 +69,13 @@ KEYS: Mapping[str, Key] = {
         '"7d"',
         seconds("7d"),
     ),
+    "launches.settle": Key(
+        "length",
+        "AGENTCTL_SETTLE",
+        "how long launch stays to see a start that cannot work (no login, no such model), at most",
+        '"5s"',
+        seconds("5s"),
+    ),
     "worktrees.directory": Key(
         "path",
         "AGENTCTL_WORKTREE_DIRECTORY",

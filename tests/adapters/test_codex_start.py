@@ -327,4 +327,4 @@ class TestLaunched:
                 patch.setenv(name, value)
             with pytest.raises(StartFailed, match=f"instead of {wanted}"):
                 launch(codex.stage.environ["AGENTCTL_HOME"], trap)
-        codex.nothing_is_noted()
+        codex.nothing_is_left()

@@ -1,5 +1,6 @@
 """How OpenCode is started, gone on with and ended: what is described, and what a launched one does."""
 
+import json
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -63,9 +64,20 @@ class TestLaunch:
         with pytest.raises(UsageError, match="PROVIDER/MODEL"):
             OpenCode().launch(asked(tmp_path, tmp_path, model="fake-1"))
 
-    def test_it_has_no_system_prompt_to_append_to(self, tmp_path: Path) -> None:
-        with pytest.raises(UsageError, match="no system prompt"):
-            OpenCode().launch(asked(tmp_path, tmp_path, system_prompt="be brief"))
+    def test_a_system_prompt_is_a_file_that_the_settings_of_this_run_name(self, tmp_path: Path) -> None:
+        request = asked(tmp_path, tmp_path, system_prompt="be brief")._replace(folder="/f")
+        command = OpenCode().launch(request)
+        assert command.files == (("instructions.md", b"be brief"),)
+        assert json.loads(dict(command.set)["OPENCODE_CONFIG_CONTENT"]) == {
+            "instructions": ["/f/instructions.md"]
+        }
+        theirs = {"OPENCODE_CONFIG_CONTENT": '{"model": "a/b", "instructions": ["/theirs"]}'}
+        beside = OpenCode().launch(request._replace(environ=theirs))
+        assert json.loads(dict(beside.set)["OPENCODE_CONFIG_CONTENT"]) == {
+            "model": "a/b", "instructions": ["/theirs", "/f/instructions.md"],
+        }  # fmt: skip
+        with pytest.raises(UsageError, match="not a JSON object"):
+            OpenCode().launch(request._replace(environ={"OPENCODE_CONFIG_CONTENT": "["}))
 
 
 class TestAnnouncement:
@@ -256,3 +268,13 @@ class TestLaunched:
         assert ran.code == 1
         assert "Session not found" in ran.err
         assert opencode.ended(session_id) == ("completed", 0)
+
+    def test_beside_one_that_somebody_else_started(self, opencode: Launched) -> None:
+        """Directory and time tell the two apart no more; that we have started one of them does."""
+        stage = opencode.stage
+        assert isinstance(stage, OpenCodeStage)
+        other = stage.run()
+        other.do("work")
+        session_id = opencode.launch("work 600")
+        assert session_id != other.session_id
+        assert opencode.told(session_id)["status"] == "running"

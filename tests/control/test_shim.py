@@ -130,6 +130,7 @@ def test_what_cannot_be_run_is_told(start: Any) -> None:
     started = start("", argv0="/no/such/program")
     with pytest.raises(StartFailed, match="No such file or directory"):
         started.go()
+    started.child.forget()
     until(started.has_left, "shim and agent are gone")
     assert sorted(p.name for p in started.folder.iterdir()) == ["stderr", "stdin", "stdout"]
 

@@ -138,6 +138,7 @@ def test_why_it_cannot_be_started_is_told(nursery: Nursery) -> None:
     child = nursery.child("exit 0")
     with pytest.raises(StartFailed, match="could not be started: No such file or directory"):
         child.go()  # there is no folder for its output
+    child.forget()
     until(lambda: all(map(_gone, nursery.known)), "both leave")
 
 
@@ -165,6 +166,15 @@ def test_what_the_caller_has_open_is_not_the_agents(nursery: Nursery) -> None:
 def _sleeps(identity: ProcessIdentity) -> bool:
     process = procfs.current(identity)
     return process is not None and "sleep" in process.argv[0]
+
+
+def test_the_callers_directory_is_not_held(nursery: Nursery) -> None:
+    """It may be on a disk that somebody wants to take out."""
+    child = nursery.child("exec sleep 1000")
+    nursery.make()
+    child.go()
+    until(lambda: _sleeps(nursery.known[0]), "it runs")
+    until(lambda: os.readlink(f"/proc/{nursery.known[1].pid}/cwd") == "/", "its shim is out of the way")
 
 
 def test_many_open_descriptors_are_in_nobodys_way(nursery: Nursery) -> None:

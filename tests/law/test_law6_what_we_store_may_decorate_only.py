@@ -17,7 +17,8 @@ from agentctl.truth.procfs import boot_id
 from tests.fakes.demo import DemoStage
 from tests.law.asking import agentctl_json, working
 
-LABELS = ("launch",)
+# Pi erases its arguments: that it runs headless is known by our having started it so.
+LABELS = ("launch", "entry_point")
 VERBS = (("list",), ("list", "-a"))
 
 
@@ -54,9 +55,13 @@ def scene(stage: Stage) -> tuple[str, str]:
 
 
 def bare(row: dict[str, Any]) -> dict[str, Any]:
-    """Without labels, and without what a clock reading is part of."""
+    """Without labels, and without what a clock reading is part of. How a live process was bound may be
+    by our note, while there is one; that it is bound, and to what, must not depend on it."""
     kept = {k: v for k, v in row.items() if k not in (*LABELS, "started_at", "evidence")}
-    kept["evidence"] = [{k: v for k, v in e.items() if k != "at"} for e in row["evidence"]]
+    kept["evidence"] = [
+        {k: v for k, v in e.items() if k != "at" and (k, e["claim"]) != ("note", "alive")}
+        for e in row["evidence"]
+    ]
     return kept
 
 

@@ -26,6 +26,7 @@ class LaunchRequest(NamedTuple):
         None  # one of the adapter's `permission_modes`; None: the agent's default
     )
     native: tuple[str, ...] = ()  # words for the agent itself, passed through
+    folder: str = ""  # where `Command.files` are going to be
 
 
 class Command(NamedTuple):
@@ -38,6 +39,10 @@ class Command(NamedTuple):
     unset: tuple[str, ...] = ()
     session_id: str | None = None  # known before it starts: chosen by us, or resumed
     announced: Announced | None = None  # else: how it tells
+    files: tuple[tuple[str, bytes], ...] = ()  # to be written into the request's folder, by name
+    # Seconds within which a start that cannot work shows: no login, no such model. Known from watching
+    # the agent; `launch` stays that long after the id is told.
+    settles: float = 0.0
     # A resumed session's id, if the agent could open another one instead (an unknown name): the
     # announcement must say the same.
     expected: str | None = None

@@ -7,7 +7,7 @@ import json
 import os
 import shlex
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from agentctl import config
@@ -105,6 +105,7 @@ def wish(adapter: str, arguments: argparse.Namespace, settings: config.Config, p
         on_complete=defaults.on_complete.over(arguments.on_complete).value,
         timeout=defaults.timeout.over(arguments.timeout).value,
         force=arguments.force,
+        settle=settings.settle.value,
     )
 
 
@@ -189,11 +190,20 @@ def show_plan(told: list[Description], *, as_json: bool) -> None:
         print("\n\n".join(lines(each) for each in told))
 
 
+def teller(arguments: argparse.Namespace) -> Callable[[Session], None] | None:
+    """Prints an id as soon as it is known. A JSON document is printed once, when all is known."""
+    return None if arguments.json else _tell
+
+
+def _tell(session: Session) -> None:
+    try:
+        print(session.seen.session_id, flush=True)
+    except OSError:  # nobody reads it, or the disk is full: that ends us, later, and not the agent
+        pass
+
+
 def finished(sessions: list[Session], arguments: argparse.Namespace) -> int:
-    """The ids to standard output, for a script; what went wrong beside them, to the error stream."""
-    if not arguments.json:
-        for session in sessions:
-            print(session.seen.session_id, flush=True)
+    """What comes after the ids: hooks that failed, the wait, the JSON."""
     for session in sessions:
         _show_hooks(session)
     if arguments.wait:

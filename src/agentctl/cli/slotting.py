@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import argparse
 import os
+from collections.abc import Callable
 from contextlib import suppress
 from typing import NamedTuple
 
@@ -64,11 +65,11 @@ class Task(NamedTuple):
         wish = self.wish(slot, Worktree(self.repository, path, slot.branch, base))
         return prepared(wish, os.environ, foreseen=True)
 
-    def start(self, state: str, slot: Slot) -> Session:
+    def start(self, state: str, slot: Slot, tell: Callable[[Session], None] | None = None) -> Session:
         """Raises what `launch` raises; a worktree that was made for nothing goes with it."""
         tree = self._worktree(slot)
         try:
-            return launch(state, prepared(self.wish(slot, tree), os.environ).order)
+            return launch(state, prepared(self.wish(slot, tree), os.environ).order, tell)
         except BaseException:
             if tree is not None:
                 _remove(tree)

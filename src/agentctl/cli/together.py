@@ -39,6 +39,8 @@ def run(state: str, task: Task) -> int:
         print(json.dumps({**shapes.envelope(sessions, []), "failures": failures}, indent=1))
         code = 0
     else:
+        for session in sessions if not arguments.json else ():
+            print(session.seen.session_id, flush=True)
         code = launching.finished(sessions, arguments)
     return code or _worst(failed, all_failed=not sessions)
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 from agentctl import asking, paths
 from agentctl.adapters.plans import Command
 from agentctl.control import output, spawn
-from agentctl.errors import Gone, SourceError, StartFailed, Unreachable
+from agentctl.errors import Gone, StartFailed, Unreachable
 from agentctl.store import launches, ledger
 from agentctl.truth import procfs
 from agentctl.truth.files import translated
@@ -50,37 +50,69 @@ class Order(NamedTuple):
     timeout: float | None = None
     force: bool = False
     at: float = 0.0  # when it was given
+    before: float | None = None  # when the session to go on with was last written to
 
 
 def new_id() -> str:
     return os.urandom(6).hex()
 
 
-def launch(state: str, order: Order) -> Session:
-    """Raises StartFailed, Refused where the directory is held, Unreachable where it has no session in
-    time (it runs on, and can be asked about by its pid)."""
+def launch(state: str, order: Order, tell: Callable[[Session], None] | None = None) -> Session:
+    """`tell` is called when the session is known, which is some time before this returns: a start that
+    cannot work may show only then. Raises StartFailed, Refused where the directory is held, Unreachable
+    where it has no session in time (it runs on, and can be asked about by its pid)."""
     notes = paths.notes_file(state)
     folder = launches.folder(notes, order.id)
     child = spawn.Child(_spec(state, folder, order), order.environ)
+    note = _note(order, child.identity)
     try:
-        ledger.begin(notes, _note(order, child.identity), force=order.force)
+        ledger.begin(notes, note, force=order.force)
         _go(child, folder, order)
-        session = _session(child.identity, folder, order)
-        note = _learned(notes, _note(order, child.identity), session)
+        session = _session(note, notes, order)
+        note = _learned(notes, note, session)
+        _settle(session._replace(launch=note), child.identity, folder, order, tell)
     except Unreachable:  # it lives: all that we know of it stays
         child.release()
         raise
     except BaseException:
         _undo(child, notes, folder, order.id)
         raise
-    child.release()
-    if order.on_create is not None:
-        from agentctl.control import hooks
-
-        run = hooks.run("on-create", order.on_create, note, folder, hooks.facts(note))
-        ledger.hook_ran(notes, order.id, run)
-        note = note._replace(hooks=(run,))
+    try:
+        if order.on_create is not None:
+            note = _created(notes, folder, note, order.on_create)
+    finally:
+        child.release()  # only now: the finishing work waits for that, and comes after the beginning
     return session._replace(launch=note)
+
+
+def _settle(
+    session: Session,
+    identity: ProcessIdentity,
+    folder: str,
+    order: Order,
+    tell: Callable[[Session], None] | None,
+) -> None:
+    """Raises StartFailed if it ends in failure while we look on."""
+    if tell is not None:
+        tell(session)
+    try:
+        with Handle(identity) as agent:
+            over = agent.wait(order.command.settles)
+    except Gone:
+        over = True
+    except KeyboardInterrupt:  # the person has the id and waits no longer: it is on its own
+        return
+    ended = _exit(folder, order.id) if over else None
+    if ended is not None and ended.code != 0:
+        raise _failed(ended, folder, order)
+
+
+def _created(notes: str, folder: str, note: Launch, command: str) -> Launch:
+    from agentctl.control import hooks
+
+    run = hooks.run("on-create", command, note, folder, hooks.facts(note))
+    ledger.hook_ran(notes, note.id, run)
+    return note._replace(hooks=(run,))
 
 
 def _spec(state: str, folder: str, order: Order) -> bytes:
@@ -109,65 +141,61 @@ def _note(order: Order, identity: ProcessIdentity) -> Launch:
 
 def _go(child: spawn.Child, folder: str, order: Order) -> None:
     try:
-        output.make(folder, order.command.stdin)
+        output.make(folder, order.command.stdin, order.command.files)
     except OSError as error:
         raise translated(error, folder) from error
     child.go()
 
 
 def _undo(child: spawn.Child, notes: str, folder: str, launch_id: str) -> None:
-    """As if it had never been: the process and what it has started, the note, the lock, the folder."""
-    _kill(child.identity)
-    _kill_marked(launch_id)
+    """As if it had never been: its processes, the note, the lock, the folder."""
+    _end(child.identity, launch_id)
+    ledger.forget(notes, [launch_id])  # before the shim leaves: without one, a note is `prune`'s to finish
     child.forget()
-    ledger.forget(notes, [launch_id])
     output.remove(folder)
 
 
-def _kill(identity: ProcessIdentity) -> None:
+def _end(identity: ProcessIdentity, launch_id: str) -> None:
+    """All of them: a wrapper that is killed leaves the agent behind."""
     from signal import SIGKILL
 
-    try:
-        with Handle(identity) as handle:
-            handle.signal(SIGKILL)
-            handle.wait(LAST_WORD)
-    except SourceError:  # it has ended, or is not ours to end
-        pass
-
-
-def _kill_marked(launch_id: str) -> None:
-    """What we started may be a wrapper, and the agent one below it."""
+    from agentctl.control.targets import Targets
     from agentctl.control.tree import Family
 
-    family, known = Family(None, launch_id), set[ProcessIdentity]()
-    while new := {p.identity for p in family.look(procfs.read_table(), known).members} - known:
-        for identity in new:
-            _kill(identity)
-        known |= new
+    first = procfs.current(identity)
+    family = Family(first, launch_id, confine=os.environ.get("AGENTCTL_CONFINE", ""))
+    found = [first] if first is not None else []
+    with Targets() as targets:
+        while targets.open([*found, *family.look(procfs.read_table(), targets.identities).members]):
+            targets.signal(SIGKILL)
+            targets.wait(LAST_WORD)
 
 
-def _session(identity: ProcessIdentity, folder: str, order: Order) -> Session:
+def _session(note: Launch, notes: str, order: Order) -> Session:
     """Wait until the session that this process runs is one that `list` shows."""
     deadline = time.monotonic() + PATIENCE
+    folder = launches.folder(notes, order.id)
     session_id, lines = order.command.session_id, output.Lines(folder)
     asking.everything(None, (order.adapter,))  # what a look has to import is imported while it starts
     try:
-        agent = Handle(identity)
+        agent = Handle(note.identity)
     except Gone:
         return _over(session_id or _announced(order.command, lines), folder, order)
     with agent:
         while True:
             ended = agent.wait(0)  # looked at before all else, so that its last words are heard
-            session_id = session_id or _announced(order.command, lines)
-            if session_id is not None:
+            if session_id is None and (session_id := _announced(order.command, lines)) is not None:
                 _expect(session_id, order.command)
-                session = _listed(session_id, identity, order.adapter)
+                # at once: beside others in one directory, our note is what tells which it runs
+                ledger.learned(notes, note._replace(session_id=session_id))
+            if session_id is not None:
+                session = _listed(session_id, note.identity, order.adapter)
                 if session is not None:
                     return session
             if ended:
                 return _over(session_id, folder, order)
             if time.monotonic() > deadline:
-                raise _late(identity)
+                raise _late(note.identity)
             agent.wait(BEAT if session_id is None else BEAT_OF_LOOKS)
 
 
@@ -211,10 +239,12 @@ def _over(session_id: str | None, folder: str, order: Order) -> Session:
         session = _written(session_id, order)
         if session is not None:
             return session
-    raise StartFailed(
-        f"{order.adapter} ended while it was being launched: {_told(ended)}",
-        said=output.last_words(folder),
-    )
+    raise _failed(ended, folder, order)
+
+
+def _failed(ended: Exit | None, folder: str, order: Order) -> StartFailed:
+    how = f"{order.adapter} ended while it was being launched: {_told(ended)}"
+    return StartFailed(how, said=output.last_words(folder))
 
 
 def _written(session_id: str, order: Order) -> Session | None:
@@ -222,7 +252,8 @@ def _written(session_id: str, order: Order) -> Session | None:
     one may well do nothing and call that a success."""
     for session in asking.everything(Wanted(id_prefix=session_id), (order.adapter,)).sessions:
         last = session.seen.facts.last_activity_at
-        if session.seen.session_id == session_id and (last is None or last >= order.at - 1):
+        since = order.before if order.before is not None else order.at - 1
+        if session.seen.session_id == session_id and (last is None or last > since):
             return session
     return None
 

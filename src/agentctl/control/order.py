@@ -7,12 +7,14 @@ import time
 from collections.abc import Mapping
 from typing import NamedTuple
 
+from agentctl import paths
 from agentctl.adapters.markers import scrubbed
 from agentctl.adapters.plans import Command, LaunchRequest
 from agentctl.adapters.registry import load
 from agentctl.control.binary import resolved
 from agentctl.control.launch import MARKER, Order, new_id
 from agentctl.errors import UsageError
+from agentctl.store import launches
 from agentctl.truth.model import Observation, Worktree
 
 
@@ -37,6 +39,7 @@ class Wish(NamedTuple):
     on_complete: str | None = None
     timeout: float | None = None
     force: bool = False
+    settle: float = float("inf")  # seconds to stay after the id, at most
 
 
 class Prepared(NamedTuple):
@@ -66,14 +69,23 @@ def prepared(
         wish.system_prompt,
         wish.permission_mode,
         wish.native,
+        _folder(caller, launch_id),
     )
     command = adapter.launch(request) if resumed is None else adapter.resume(resumed, request)
     environ = _environ(given, command, wish)
     path = resolved(wish.binary or command.argv[0], environ, cwd)
-    order = _order(wish, command._replace(argv=(path, *command.argv[1:])), environ, launch_id)
+    exact = command._replace(argv=(path, *command.argv[1:]), settles=min(command.settles, wish.settle))
+    order = _order(wish, exact, environ, launch_id)
+    if resumed is not None:
+        order = order._replace(before=resumed.facts.last_activity_at)
     gone = {*removed, *(name for name in command.unset if name in caller)}
     added = tuple((name, value) for name, value in environ.items() if caller.get(name) != value)
     return Prepared(order, tuple(sorted(gone - environ.keys())), added)
+
+
+def _folder(caller: Mapping[str, str], launch_id: str) -> str:
+    state = paths.state_directory(caller)
+    return launches.folder(paths.notes_file(state), launch_id) if state is not None else ""
 
 
 def _check_mode(wish: Wish, known: tuple[str, ...]) -> None:

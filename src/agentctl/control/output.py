@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 STREAMS = ("stdout", "stderr")
 LAST_WORDS = 8  # lines
@@ -11,13 +11,14 @@ LONGEST = 4096  # bytes of a last word
 TAIL = 64 * 1024
 
 
-def make(folder: str, stdin: bytes) -> None:
+def make(folder: str, stdin: bytes, files: Iterable[tuple[str, bytes]] = ()) -> None:
     """Private before anything is in it. Raises OSError."""
     os.makedirs(os.path.dirname(folder), mode=0o700, exist_ok=True)
     os.mkdir(folder, mode=0o700)
-    fd = os.open(f"{folder}/stdin", os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    with open(fd, "wb") as file:
-        file.write(stdin)
+    for name, content in (("stdin", stdin), *files):
+        fd = os.open(f"{folder}/{name}", os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        with open(fd, "wb") as file:
+            file.write(content)
 
 
 def remove(folder: str) -> None:

@@ -57,7 +57,6 @@ class Child:
         told = self._report.readline().strip() if self._say(b"g") else b""
         if told != b"0":
             why = os.strerror(int(told)) if told.isdigit() else "its shim ended"
-            self.forget()
             raise StartFailed(f"the agent could not be started: {why}")
 
     def forget(self) -> None:

@@ -50,6 +50,7 @@ class Stage:
             "AGENTCTL_CONFINE": f"{MARKER}={self.marker}",
             "PATH": "/usr/bin:/bin",
             "TMPDIR": str(root),
+            "AGENTCTL_SETTLE": "0",  # fakes fail when they are told to: a launch need not stay
             MARKER: self.marker,
         }
 

@@ -26,10 +26,13 @@ LONGEST = 128 * 1024 - 1  # bytes of one argument, by the kernel
 AUTOMATIC = "approve-for-me"  # the one mode that is a switch; the others are sandboxes
 WORKTREE = "/.git/worktrees/"
 
+# A missing key shows 40 ms after the thread, a refused one after a round trip to the server.
+SETTLES = 1.0
+
 
 def launch(request: LaunchRequest) -> Command:
     words = ("codex", "exec", *_options(request, request.cwd), "-")
-    return Command(words, request.cwd, _prompt(request), announced=announced)
+    return Command(words, request.cwd, _prompt(request), announced=announced, settles=SETTLES)
 
 
 def resume(seen: Observation, request: LaunchRequest) -> Command:
@@ -44,7 +47,9 @@ def resume(seen: Observation, request: LaunchRequest) -> Command:
     request = request._replace(model=request.model or seen.facts.model)
     words = ("codex", "exec", *_options(request, cwd), "resume", session_id, "-")
     home = tuple(_home(seen, request.environ))
-    return Command(words, cwd, _prompt(request), home, announced=announced, expected=session_id)
+    return Command(
+        words, cwd, _prompt(request), home, announced=announced, settles=SETTLES, expected=session_id
+    )
 
 
 def stop_plan(seen: Observation) -> StopPlan:

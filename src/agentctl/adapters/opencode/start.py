@@ -7,6 +7,7 @@ with the model's first word. It believes PWD rather than its working directory.
 
 from __future__ import annotations
 
+import json
 import os
 import re
 from collections.abc import Iterator
@@ -28,6 +29,10 @@ MADE = re.compile(
     rf"timestamp=\S+ level=INFO run=\w+ message=created id={ID} .*parentID=undefined".encode()
 )
 GOES_ON = re.compile(rf"timestamp=\S+ level=INFO run=\w+ message=loop session\.id={ID} ".encode())
+INSTRUCTIONS = "instructions.md"
+SETTINGS = "OPENCODE_CONFIG_CONTENT"
+# A model or a provider that there is not: the error came 0.9 to 2.0 s after the session.
+SETTLES = 2.5
 MODES = {"plan": ("--agent", "plan"), "auto": ("--auto",)}
 
 
@@ -39,8 +44,10 @@ def launch(request: LaunchRequest) -> Command:
         ("opencode", "run", *_options(request), *title),
         request.cwd,
         _prompt(request),
-        (("PWD", os.path.realpath(request.cwd)),),
+        (("PWD", os.path.realpath(request.cwd)), *_instructed(request)),
         announced=made,
+        files=_instructions(request),
+        settles=SETTLES,
     )
 
 
@@ -62,8 +69,10 @@ def resume(seen: Observation, request: LaunchRequest) -> Command:
         ("opencode", "run", *_options(request), "--session", session_id),
         cwd,
         _prompt(request),
-        (("PWD", cwd), *_database(seen, request.environ)),
+        (("PWD", cwd), *_database(seen, request.environ), *_instructed(request)),
         announced=goes_on,
+        files=_instructions(request),
+        settles=SETTLES,
         expected=session_id,
     )
 
@@ -102,12 +111,6 @@ def _told(log: re.Pattern[bytes], line: bytes) -> str | None:
 
 
 def _options(request: LaunchRequest) -> Iterator[str]:
-    if request.system_prompt is not None:
-        raise UsageError(
-            "opencode run takes no system prompt of its own",
-            "put it into AGENTS.md, into a file that `instructions` in opencode.json names, or into "
-            "the prompt",
-        )
     yield from QUIETLY
     if request.model is not None:
         if "/" not in request.model:
@@ -118,6 +121,26 @@ def _options(request: LaunchRequest) -> Iterator[str]:
         yield from ("--model", request.model)
     yield from MODES.get(request.permission_mode or "", ())
     yield from request.native
+
+
+def _instructions(request: LaunchRequest) -> tuple[tuple[str, bytes], ...]:
+    text = request.system_prompt
+    return ((INSTRUCTIONS, text.encode(errors="surrogateescape")),) if text is not None else ()
+
+
+def _instructed(request: LaunchRequest) -> Iterator[tuple[str, str]]:
+    """No flag takes a system prompt. A file that the settings of this one run name is read beside the
+    person's own instructions."""
+    if request.system_prompt is None:
+        return
+    given = request.environ.get(SETTINGS) or "{}"
+    settings = jsonl.parse_text(given)
+    if settings is None:
+        raise UsageError(f"{SETTINGS} is not a JSON object", "--append-system-prompt has to add to it")
+    named = settings.get("instructions")
+    theirs = named if isinstance(named, list) else []
+    own = f"{request.folder}/{INSTRUCTIONS}"
+    yield SETTINGS, json.dumps({**settings, "instructions": [*theirs, own]})
 
 
 def _database(seen: Observation, environ: Environ) -> Iterator[tuple[str, str]]:

@@ -50,7 +50,8 @@ def run(arguments: argparse.Namespace) -> int:
         from agentctl.cli import together
 
         return together.run(state, task)
-    code = launching.finished([task.start(state, task.slots[0])], arguments)
+    session = task.start(state, task.slots[0], launching.teller(arguments))
+    code = launching.finished([session], arguments)
     _tidy(state, settings)
     return code
 

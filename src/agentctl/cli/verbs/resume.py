@@ -45,7 +45,8 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.dry_run:
         launching.show_plan([launching.described(start)], as_json=arguments.json)
         return 0
-    return launching.finished([launch(state, start.order)], arguments)
+    resumed = launch(state, start.order, launching.teller(arguments))
+    return launching.finished([resumed], arguments)
 
 
 def _check(session: Session) -> None:
@@ -99,4 +100,5 @@ def _wish(session: Session, arguments: argparse.Namespace, settings: config.Conf
         on_complete=arguments.on_complete or before.on_complete,
         timeout=arguments.timeout,
         force=arguments.force,
+        settle=settings.settle.value,
     )
