@@ -46,10 +46,8 @@ class TestLaunch:
         assert ClaudeCode().launch(asked(tmp_path, "\udcff")).stdin == b"\xff"
 
     def test_values_may_begin_with_a_dash(self, tmp_path: Path) -> None:
-        request = asked(tmp_path, model="-m", name="-n", system_prompt="--s\nt", native=("--", "-x"))
-        assert ClaudeCode().launch(request).argv[4:] == (
-            "--model=-m", "--name=-n", "--append-system-prompt=--s\nt", "--", "-x",
-        )  # fmt: skip
+        request = asked(tmp_path, model="-m", name="-n", native=("--", "-x"))
+        assert ClaudeCode().launch(request).argv[4:] == ("--model=-m", "--name=-n", "--", "-x")
 
     @pytest.mark.parametrize("mode", set(ClaudeCode.permission_modes) - {"bypassPermissions"})
     def test_permission_modes(self, tmp_path: Path, mode: str) -> None:
@@ -66,10 +64,10 @@ class TestLaunch:
         assert command.argv[4:] == ("--permission-mode", "bypassPermissions")
         assert command.set == ()
 
-    def test_a_system_prompt_too_long_for_an_argument(self, tmp_path: Path) -> None:
-        with pytest.raises(UsageError, match="too long") as refused:
-            ClaudeCode().launch(asked(tmp_path, system_prompt="ä" * 70_000))
-        assert "--append-system-prompt-file" in refused.value.hint
+    def test_a_system_prompt_goes_by_a_file(self, tmp_path: Path) -> None:
+        command = ClaudeCode().launch(asked(tmp_path, system_prompt="ä\udcff", folder="/f"))
+        assert command.argv[4:] == ("--append-system-prompt-file=/f/system-prompt",)
+        assert command.files == (("system-prompt", b"\xc3\xa4\xff"),)
 
     @pytest.mark.parametrize("word", ["--session-id=x", "--resume", "-c", "--bg"])
     def test_which_session_it_runs_is_not_for_native_words(self, tmp_path: Path, word: str) -> None:
@@ -175,6 +173,23 @@ class TestLaunched:
         ran = claude.try_to_launch("work 600", "--permission-mode", "yolo")
         assert ran.code == 2
         assert "acceptEdits" in ran.err
+        claude.nothing_is_left()
+
+    @pytest.mark.parametrize(
+        ("prompt", "words"),
+        [
+            ("late 0.3, die error: unknown option", "unknown option"),
+            ("login", "Not logged in"),
+            ("model 0.5", "unrecognized_model"),
+        ],
+    )
+    def test_a_start_that_fails_leaves_nothing(
+        self, claude: Launched, stage: ClaudeStage, prompt: str, words: str
+    ) -> None:
+        stage.environ["AGENTCTL_SETTLE"] = "20s"
+        ran = claude.try_to_launch(prompt)
+        assert (ran.code, words in ran.err) == (1, True), ran.err
+        assert "exit code 1" in ran.err
         claude.nothing_is_left()
 
     def test_an_interrupt_is_no_success_though_its_code_is_0(self, claude: Launched) -> None:

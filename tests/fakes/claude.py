@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import sys
 import time
 import uuid
 from itertools import pairwise
@@ -63,8 +64,16 @@ class Claude(Player):
 
     def step_login(self, _: float) -> None:
         """Nobody is logged in: it has a session nevertheless, and a turn that failed."""
-        said = "Not logged in · Please run /login"
-        more = {"error": "authentication_failed", "isApiErrorMessage": True}
+        self._refused("authentication_failed", "Not logged in · Please run /login")
+
+    def step_model(self, seconds: float) -> None:
+        """A model that it does not know, and the server neither, which takes so long to say so."""
+        print('[claude-code:unrecognized_model] {"model":"nope"}', file=sys.stderr, flush=True)
+        time.sleep(seconds)
+        self._refused("model_not_found", "There's an issue with the selected model (nope).")
+
+    def _refused(self, error: str, said: str) -> NoReturn:
+        more = {"error": error, "isApiErrorMessage": True}
         told = self._reply(_text(said), "stop_sequence", message={"model": "<synthetic>"}, **more)
         self._append(told, *self._bookkeeping())
         self.tell(said)

@@ -22,18 +22,21 @@ from agentctl.truth.jsonl import as_text
 from agentctl.truth.look import Environ
 from agentctl.truth.model import Observation
 
-LONGEST = 128 * 1024 - 1  # bytes of one argument, by the kernel
-# They would make it run another session than the one that we wait for, or in a process that is not ours.
+INSTRUCTIONS = "system-prompt"  # the file that holds what is appended to its own
+# It ends 0.5 s after its start where nobody is logged in, a second on a loaded machine, and for want of
+# such a model once the server has said so. Its arguments, by which it is listed, it reads before that.
+SETTLES = 2.0
+# They would make it run another session than the one that we wait for, or in a process that is not
+# ours, or keep no transcript.
 OURS = frozenset({
     "--session-id", "--resume", "-r", "--continue", "-c", "--fork-session", "--from-pr", "--bg",
-    "--background",
+    "--background", "--no-session-persistence",
 })  # fmt: skip
 
 
 def launch(request: LaunchRequest) -> Command:
     session_id = str(uuid4())
-    words = ("claude", "-p", "--session-id", session_id, *_options(request))
-    return Command(words, request.cwd, _prompt(request), session_id=session_id)
+    return _command(("--session-id", session_id), session_id, request)
 
 
 def resume(seen: Observation, request: LaunchRequest) -> Command:
@@ -43,9 +46,20 @@ def resume(seen: Observation, request: LaunchRequest) -> Command:
         raise Refused(f"{session_id} has written nothing to go on from", "start a new session")
     if not os.path.isdir(cwd):
         raise Refused(f"its directory is gone: {cwd}", "make it again, or start a new session")
-    words = ("claude", "-p", "--resume", session_id, *_options(request))
-    settings = tuple(_config(seen.transcript, request.environ))
-    return Command(words, cwd, _prompt(request), settings, session_id=session_id)
+    command = _command(("--resume", session_id), session_id, request._replace(cwd=cwd))
+    return command._replace(set=tuple(_config(seen.transcript, request.environ)))
+
+
+def _command(which: tuple[str, str], session_id: str, request: LaunchRequest) -> Command:
+    words = ("claude", "-p", *which, *_options(request))
+    return Command(
+        words,
+        request.cwd,
+        _encoded(request.prompt),
+        session_id=session_id,
+        files=tuple(_files(request)),
+        settles=SETTLES,
+    )
 
 
 def stop_plan(seen: Observation) -> StopPlan:
@@ -69,7 +83,7 @@ def _options(request: LaunchRequest) -> Iterator[str]:
     if request.permission_mode is not None:
         yield from ("--permission-mode", _mode(request.permission_mode, request.environ))
     if request.system_prompt is not None:
-        yield _instructions(request.system_prompt)
+        yield f"--append-system-prompt-file={request.folder}/{INSTRUCTIONS}"
     for word in request.native:
         if word.partition("=")[0] in OURS:
             raise UsageError(f"{word.partition('=')[0]} is not for you to give: agentctl does")
@@ -87,14 +101,9 @@ def _mode(mode: str, environ: Environ) -> str:
     return mode
 
 
-def _instructions(text: str) -> str:
-    argument = f"--append-system-prompt={text}"
-    if len(os.fsencode(argument)) > LONGEST:
-        raise UsageError(
-            f"a system prompt of {len(text)} characters is too long for one argument",
-            "put it into a file, and behind -- write --append-system-prompt-file FILE",
-        )
-    return argument
+def _files(request: LaunchRequest) -> Iterator[tuple[str, bytes]]:
+    if request.system_prompt is not None:  # of any length, and nobody else's to read
+        yield INSTRUCTIONS, _encoded(request.system_prompt)
 
 
 def _config(transcript: str, environ: Environ) -> Iterator[tuple[str, str]]:
@@ -117,5 +126,5 @@ def _job(seen: Observation) -> str:
     return (seen.session_id or "")[:8]
 
 
-def _prompt(request: LaunchRequest) -> bytes:
-    return request.prompt.encode(errors="surrogateescape")
+def _encoded(text: str) -> bytes:
+    return text.encode(errors="surrogateescape")

@@ -19,7 +19,7 @@ from agentctl.truth import jsonl
 from agentctl.truth.jsonl import as_text
 from agentctl.truth.model import Observation
 
-LONGEST = 128 * 1024 - 1  # bytes of one argument, by the kernel
+INSTRUCTIONS = "system-prompt"  # the file that holds what is appended to its own
 # They would make it run another session than the one that we wait for, or hide which one.
 OURS = frozenset({
     "--mode", "--session", "--session-id", "--continue", "-c", "--resume", "-r", "--fork",
@@ -28,8 +28,7 @@ OURS = frozenset({
 
 
 def launch(request: LaunchRequest) -> Command:
-    words = ("pi", "--mode", "json", "-p", *_options(request))
-    return Command(words, request.cwd, _prompt(request), announced=Announcement())
+    return _command((), request)
 
 
 def resume(seen: Observation, request: LaunchRequest) -> Command:
@@ -40,8 +39,14 @@ def resume(seen: Observation, request: LaunchRequest) -> Command:
         raise Refused(f"{session_id} has written nothing to go on from", "start a new session")
     if not os.path.isdir(cwd):
         raise Refused(f"its directory is gone: {cwd}", "make it again, or start a new session")
-    words = ("pi", "--mode", "json", "-p", "--session", seen.transcript, *_options(request))
-    return Command(words, cwd, _prompt(request), announced=Announcement(), expected=session_id)
+    command = _command(("--session", seen.transcript), request._replace(cwd=cwd))
+    return command._replace(expected=session_id)
+
+
+def _command(which: tuple[str, ...], request: LaunchRequest) -> Command:
+    words = ("pi", "--mode", "json", "-p", *which, *_options(request))
+    prompt, files = _encoded(request.prompt), tuple(_files(request))
+    return Command(words, request.cwd, prompt, announced=Announcement(), files=files)
 
 
 def stop_plan(seen: Observation) -> StopPlan:
@@ -73,22 +78,18 @@ def _options(request: LaunchRequest) -> Iterator[str]:
     if request.model is not None:
         yield from ("--model", request.model)
     if request.system_prompt is not None:
-        yield from ("--append-system-prompt", _instructions(request.system_prompt))
+        # a text or the name of a file that holds one
+        yield from ("--append-system-prompt", f"{request.folder}/{INSTRUCTIONS}")
     for word in request.native:
         if word.partition("=")[0] in OURS:
             raise UsageError(f"{word.partition('=')[0]} is not for you to give: agentctl does")
         yield word
 
 
-def _instructions(text: str) -> str:
-    """With a line end: a text that is the name of a file would be replaced by what is in it."""
-    if len(os.fsencode(text)) >= LONGEST:
-        raise UsageError(
-            f"a system prompt of {len(text)} characters is too long for one argument",
-            "put it into a file, and behind -- write --append-system-prompt FILE",
-        )
-    return f"{text}\n"
+def _files(request: LaunchRequest) -> Iterator[tuple[str, bytes]]:
+    if request.system_prompt is not None:
+        yield INSTRUCTIONS, _encoded(request.system_prompt)
 
 
-def _prompt(request: LaunchRequest) -> bytes:
-    return request.prompt.encode(errors="surrogateescape")
+def _encoded(text: str) -> bytes:
+    return text.encode(errors="surrogateescape")
