@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from agentctl.control import hooks
+from agentctl.control import hooks, uproot
 from agentctl.errors import Forbidden, Gone, SourceError
 from agentctl.truth import procfs
 from agentctl.truth.model import HookRun, Launch, ProcessIdentity, Verdict, Worktree
@@ -166,7 +166,7 @@ def test_what_is_not_ours_to_end_does_not_keep_the_rest_alive(
                 raise Forbidden(self.identity.address, "not ours to touch")
             super().signal(number)
 
-    monkeypatch.setattr(hooks, "Handle", Refusing)
+    monkeypatch.setattr(uproot, "Handle", Refusing)
     ran = bench.run("sleep 1001 & sleep 1002 & sleep 1003 & wait")
     assert ran.code is None
     [left] = bench.left()

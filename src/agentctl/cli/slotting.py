@@ -175,7 +175,4 @@ def _remove(tree: Worktree) -> None:
     from agentctl.control import worktree
 
     with suppress(AgentctlError):  # something is in it by now: it stays, and `worktree list` shows it
-        (mine,) = [c for c in worktree.ours(tree.repository) if c.path == tree.path]
-        worktree.remove(mine)
-        if worktree.tip(tree.repository, tree.branch) == tree.base:
-            worktree.delete_branch(tree.repository, tree.branch)
+        worktree.discard(tree)

@@ -34,7 +34,7 @@ def expire(state: str, launch_id: str) -> None:
         return
     plan = stoppable.plan(session, found, whole_owner=True)
     ledger.expired(notes, launch_id)
-    stop(session, plan)
+    stop(session, plan, found)
 
 
 def _is(session: Session, note: Launch) -> bool:

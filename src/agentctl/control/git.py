@@ -9,12 +9,12 @@ several worktrees are made at once, and each writes to the one config file of th
 from __future__ import annotations
 
 import os
-import signal
 import subprocess
 import time
 from collections.abc import Mapping
 from typing import NamedTuple
 
+from agentctl.control.uproot import uproot
 from agentctl.errors import AgentctlError, Gone, SourceError, Unsupported
 
 READING = 60.0  # seconds: a first look at a large checkout on a cold disk
@@ -129,10 +129,9 @@ def _run(directory: str, words: tuple[str, ...], more: Mapping[str, str], timeou
 
 
 def _end(child: subprocess.Popen[bytes]) -> None:
-    """With its filters and hooks, where it has not ended by itself: it is the leader of their group, and
-    keeps that number until it is reaped here."""
+    """With its filters and hooks, where it has not ended by itself."""
     if child.returncode is None:
-        os.killpg(child.pid, signal.SIGKILL)
+        uproot(child.pid)
         child.wait()
     for stream in (child.stdout, child.stderr):
         if stream is not None:

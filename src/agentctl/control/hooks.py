@@ -7,18 +7,15 @@ import os
 import subprocess
 import time
 from collections.abc import Mapping
-from signal import SIGKILL
 from typing import BinaryIO
 
-from agentctl.errors import Gone, SourceError
+from agentctl.control.uproot import uproot
+from agentctl.errors import SourceError
 from agentctl.truth import procfs
 from agentctl.truth.files import translated
-from agentctl.truth.look import Look
-from agentctl.truth.model import HookRun, Launch, ProcessIdentity, Verdict
-from agentctl.truth.pidfd import Handle
+from agentctl.truth.model import HookRun, Launch, Verdict
 
 LIMIT = 300.0  # seconds
-DEATH = 10.0  # seconds that a killed process may take to be gone
 NOT_STARTED = 126  # what a shell says of a command that it cannot run
 MARKER = "AGENTCTL_HOOK"  # in the environment of all that a hook starts: which hook of which launch
 
@@ -78,34 +75,9 @@ def _awaited(child: subprocess.Popen[bytes], marker: str) -> int | None:
     try:
         return child.wait(LIMIT)
     except subprocess.TimeoutExpired:
-        _kill_tree(child.pid, marker)
+        uproot(child.pid, lambda process: _marked(process, marker))
         child.wait()
         return None
-
-
-def _kill_tree(pid: int, marker: str) -> None:
-    """The shell, what it started, and what has another parent by now; again, until a look finds none."""
-    spared: set[ProcessIdentity] = set()  # another user's by now (sudo), or stuck in the kernel
-    while True:
-        look = Look.take()
-        shell = look.table.get(pid)
-        below = [shell, *look.descendants(shell)] if shell is not None and shell.alive else []
-        marked = [p for p in look.table.values() if p.alive and _marked(p, marker)]
-        found = {process.identity for process in (*below, *marked)} - spared
-        if not found:
-            return
-        spared |= {identity for identity in found if not _killed(identity)}
-
-
-def _killed(identity: ProcessIdentity) -> bool:
-    try:
-        with Handle(identity) as handle:
-            handle.signal(SIGKILL)
-            return handle.wait(DEATH)
-    except Gone:
-        return True
-    except SourceError:
-        return False
 
 
 def _marked(process: procfs.Process, marker: str) -> bool:

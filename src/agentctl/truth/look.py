@@ -93,13 +93,14 @@ class Look:
         return found
 
     def noted(self) -> list[Tie]:
-        """What our launch notes say of these processes, or of the wrapper that one was started by."""
+        """What our launch notes say of these processes, or of the wrapper that one was started by. (A
+        Codex that a launched Claude has started is not what that note is about.)"""
         ties = []
         for process in self.owned if self.notes else ():
             parent = self.table.get(process.parent)
-            note = self.notes.get(process.identity)
-            if note is None and parent is not None:
-                note = self.notes.get(parent.identity)
+            started = (process, parent) if parent is not None else (process,)
+            notes = (self.notes.get(each.identity) for each in started)
+            note = next((n for n in notes if n is not None and n.adapter in (None, self.adapter)), None)
             if note is not None and note.session_id is not None:
                 ties.append(Tie(note.session_id, process, "launch note", f"launch:{note.id}"))
         return ties
