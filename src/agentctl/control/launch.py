@@ -150,7 +150,8 @@ def _go(child: spawn.Child, folder: str, order: Order) -> None:
 def _undo(child: spawn.Child, notes: str, folder: str, launch_id: str) -> None:
     """As if it had never been: its processes, the note, the lock, the folder."""
     _end(child.identity, launch_id)
-    ledger.forget(notes, [launch_id])  # before the shim leaves: without one, a note is `prune`'s to finish
+    # before the shim leaves: without one, a note is `prune`'s to finish
+    ledger.forget(notes, [launch_id])
     child.forget()
     output.remove(folder)
 

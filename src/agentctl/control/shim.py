@@ -103,6 +103,7 @@ def _become(spec: Spec, ready: int, told: int) -> None:
 
 
 def _watch_over(agent: int, spec: Spec, go: int, *, started: bool) -> None:
+    os.chdir("/")  # the caller's directory is not ours to hold
     if spec.timeout:
         signal.signal(signal.SIGALRM, lambda *_: _spawn(spec.expiring))
         signal.setitimer(signal.ITIMER_REAL, spec.timeout)

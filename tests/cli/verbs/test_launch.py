@@ -438,6 +438,17 @@ def test_hooks_are_told_the_facts(stage: DemoStage) -> None:
     )
 
 
+def test_the_end_comes_after_the_beginning(stage: DemoStage) -> None:
+    """Also where the agent is quicker than its on-create hook."""
+    log = stage.root / "log"
+    _launched(
+        stage, "-p", "exit 0", "--on-create", f"sleep 0.5; echo begun >> {log}",
+        "--on-complete", f"echo over >> {log}",
+    )  # fmt: skip
+    until(lambda: log.exists() and "over" in log.read_text(), "both ran")
+    assert log.read_text() == "begun\nover\n"
+
+
 def test_a_failed_on_create_is_told_and_the_agent_lives(stage: DemoStage) -> None:
     ran = _launch(stage, "-p", "hang", "--on-create", "echo why; exit 3")
     assert ran.code == 0
