@@ -218,6 +218,19 @@ def test_its_directory_is_gone(stage: DemoStage) -> None:
     assert _said(stage, session_id) == ["exit 0"]
 
 
+def test_its_directory_is_not_known(stage: DemoStage) -> None:
+    """It is not guessed: some agents hang, others begin a new session, where the old one never was."""
+    puppet = stage.start()
+    puppet.do("rest")
+    puppet.finish()
+    journal = stage.home / ".demo-agent" / "sessions" / f"{puppet.session_id}.jsonl"
+    journal.write_text("".join(journal.read_text().splitlines(keepends=True)[1:]))
+    ran = agentctl_of(stage, "resume", puppet.session_id or "", "hang")
+    assert (ran.code, ran.out) == (5, "")
+    assert f"where {puppet.session_id} was is not known" in ran.err
+    assert stage.processes() == []
+
+
 def test_its_directory_is_held_by_another(stage: DemoStage) -> None:
     session_id = _ended(stage)
     other = _launched(stage, "-p", "hang")

@@ -79,7 +79,9 @@ def _wish(session: Session, arguments: argparse.Namespace, settings: config.Conf
     seen, agent = session.seen, settings.of(session.seen.adapter)
     before = session.launch or Launch("", ProcessIdentity("", 0, 0))
     message = _message(arguments)
-    cwd = seen.facts.cwd or before.cwd or os.getcwd()
+    cwd = seen.facts.cwd or before.cwd
+    if cwd is None:
+        raise Unreachable(f"where {seen.session_id} was is not known", "it can only go on where it was")
     if not os.path.isdir(cwd):
         raise Refused(f"its directory is gone: {cwd}", "it can only go on where it was")
     return Wish(
