@@ -49,7 +49,7 @@ class TestLaunch:
         request = asked(tmp_path, model="-m", name="-n", native=("--", "-x"))
         assert ClaudeCode().launch(request).argv[4:] == ("--model=-m", "--name=-n", "--", "-x")
 
-    @pytest.mark.parametrize("mode", set(ClaudeCode.permission_modes) - {"bypassPermissions"})
+    @pytest.mark.parametrize("mode", sorted(set(ClaudeCode.permission_modes) - {"bypassPermissions"}))
     def test_permission_modes(self, tmp_path: Path, mode: str) -> None:
         words = ClaudeCode().launch(asked(tmp_path, permission_mode=mode)).argv
         assert words[4:] == ("--permission-mode", mode)
