@@ -34,6 +34,20 @@ def test_what_is_not_of_pack(said: Any) -> None:
         unpack(said)
 
 
+@pytest.mark.parametrize("name", ["tokens", "turn"])
+@pytest.mark.parametrize("inner", [7, (), (1, 2, 3), (1,) * 6])
+def test_a_part_of_another_length_is_not_of_pack(name: str, inner: Any) -> None:
+    said = list(pack(FACTS))
+    said[Facts._fields.index(name)] = inner
+    with pytest.raises((TypeError, ValueError)):
+        unpack(tuple(said))
+
+
+def test_what_comes_back_is_of_its_type() -> None:
+    facts = unpack(pack(FACTS))
+    assert (type(facts), type(facts.tokens), type(facts.turn)) == (Facts, Tokens, Turn)
+
+
 def test_what_many_say_is_written_once() -> None:
     one, two = (pack(FACTS._replace(cwd=f"/{number}"[:1] + "a/b")) for number in range(2))
     assert one[0] is two[0]
