@@ -27,3 +27,4 @@ def test_without_any_home_there_is_none(monkeypatch: pytest.MonkeyPatch) -> None
 def test_files() -> None:
     assert paths.cache_file("/s") == "/s/cache"
     assert paths.notes_file("/s") == "/s/state.db"
+    assert paths.config_file("/s") == "/s/config.toml"

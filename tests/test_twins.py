@@ -27,6 +27,7 @@ ALONE = {
     "adapters/pi/binding.py": "a part of adapters/pi/, tested through it",
     "adapters/pi/places.py": "a part of adapters/pi/, tested through it",
     "adapters/pi/transcript.py": "a part of adapters/pi/, tested through it",
+    "adapters/plans.py": "values without behaviour",
     "testing/contract.py": "is a test suite itself: every adapter's tests run it",
     "testing/player.py": "is the program of the fake agents: every adapter's tests run it",
     "testing/puppet.py": "drives the fake agents: every adapter's tests use it",
@@ -51,6 +52,11 @@ def _modules() -> set[str]:
 
 
 def _twin_of(module: str) -> str:
+    """A part of an adapter that has tests of its own has them beside those of the whole:
+    `adapters/x/start.py`, `adapters/test_x_start.py`."""
+    top, _, part = module.removeprefix("adapters/").partition("/")
+    if part and module.startswith("adapters/"):
+        return f"adapters/test_{top}_{part}"
     directory, slash, name = module.rpartition("/")
     return f"{directory}{slash}test_{name.removeprefix('__').replace('__.py', '.py')}"
 
@@ -63,6 +69,8 @@ def _test_files() -> set[str]:
 def test_the_rule() -> None:
     assert _twin_of("cli/verbs/list.py") == "cli/verbs/test_list.py"
     assert _twin_of("__main__.py") == "test_main.py"
+    assert _twin_of("adapters/pi.py") == "adapters/test_pi.py"
+    assert _twin_of("adapters/pi/start.py") == "adapters/test_pi_start.py"
 
 
 def test_every_module_has_its_tests() -> None:

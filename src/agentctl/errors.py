@@ -7,6 +7,8 @@ AgentctlError                 exit 1  it failed
 ├── Refused                        4  locked, or not ours to touch
 ├── Unreachable                    5  cannot be told from here
 ├── MissingExtra                  69  an optional package is not installed
+├── TimedOut                     124  it did not happen in the time given, as timeout(1) says it
+├── StartFailed                    1  an agent could not be started; it said why
 └── SourceError                    1  one source of facts could not be read
     ├── Gone                          it is not there (any more)
     ├── Forbidden                     the kernel refuses us
@@ -22,6 +24,7 @@ class AgentctlError(Exception):
     """Base of all: one line that says what, one `hint` that says what to do."""
 
     exit_code = 1
+    said: tuple[str, ...] = ()  # another program's own words, where it is its error that we tell
 
     def __init__(self, message: str, hint: str = "") -> None:
         super().__init__(message)
@@ -50,6 +53,18 @@ class Unreachable(AgentctlError):
 
 class MissingExtra(AgentctlError):
     exit_code = 69
+
+
+class TimedOut(AgentctlError):
+    exit_code = 124
+
+
+class StartFailed(AgentctlError):
+    """Nothing of the launch is left behind."""
+
+    def __init__(self, message: str, hint: str = "", said: tuple[str, ...] = ()) -> None:
+        super().__init__(message, hint)
+        self.said = said
 
 
 class SourceError(AgentctlError):

@@ -23,3 +23,7 @@ def cache_file(state: str) -> str:
 
 def notes_file(state: str) -> str:
     return f"{state}/state.db"
+
+
+def config_file(state: str) -> str:
+    return f"{state}/config.toml"

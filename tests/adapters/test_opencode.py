@@ -17,7 +17,7 @@ from agentctl.adapters.opencode.call import _kind, _words
 from agentctl.store import cache
 from agentctl.testing import AdapterContract, Puppet
 from agentctl.truth.look import Look
-from agentctl.truth.model import Session
+from agentctl.truth.model import Launch, Session
 from agentctl.truth.sqlite_ro import Database
 from agentctl.truth.survey import Wanted, survey
 from tests.fakes.opencode import SCHEMA, OpenCodeStage, called
@@ -102,6 +102,24 @@ class TestBinding:
             assert names(row, *puppets)
         rows = [stage.row_of(puppet) for puppet in puppets]
         assert all(row is not None and row.seen.session_id is None for row in rows)
+
+    def test_of_two_that_we_started_there_each_is_known(self, stage: OpenCodeStage) -> None:
+        one, two = stage.run(), stage.run()
+        first, second = did(one, "work"), did(two, "work")
+        assert {says(stage.session(each))[0] for each in (first, second)} == {"unknown"}
+        notes = [Launch("a", one.identity, first), Launch("b", two.identity, second)]
+        found = survey(Look.take(stage.environ), registry.registered(["opencode"]), notes=notes)
+        owners = {session.seen.session_id: owner(session) for session in found.sessions}
+        assert owners == {first: one.pid, second: two.pid}
+        assert {bound_by(session) for session in found.sessions} == {"bound by launch note"}
+
+    def test_the_other_one_is_then_known_too(self, stage: OpenCodeStage) -> None:
+        one, two = stage.run(), stage.run()
+        first, second = did(one, "work"), did(two, "work")
+        notes = [Launch("a", one.identity, first)]
+        found = survey(Look.take(stage.environ), registry.registered(["opencode"]), notes=notes)
+        owners = {session.seen.session_id: owner(session) for session in found.sessions}
+        assert owners == {first: one.pid, second: two.pid}
 
     def test_a_tui_and_a_run_in_one_directory_are_told_apart(self, stage: OpenCodeStage) -> None:
         tui, run = stage.start(), stage.run()

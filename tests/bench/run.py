@@ -17,7 +17,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from tests.bench import corpus
+from tests.bench import corpus, launching, stopping
 from tests.bench.corpus import Corpus
 from tests.bench.live import Troupe
 from tests.bench.measure import Command, Meter
@@ -80,6 +80,8 @@ class Bench:
 
     def rows(self) -> Iterator[Row]:
         yield from self._start_up()
+        yield from self._launch()
+        yield from self._stop()
         yield from self._histories()
         yield from self._crowds()
 
@@ -91,6 +93,14 @@ class Bench:
         yield Row("bare interpreter", floor, None, None)
         yield Row("--version", cost["v"].cpu * 1000, floor, 2)
         yield Row("--help", cost["h"].cpu * 1000, floor, 4)
+
+    def _launch(self) -> Iterator[Row]:
+        took = launching.measure(self.root / "launch", AGENTCTL, self.scale.slow_rounds)
+        yield Row("launch to its id, wall time", took.ours * 1000, took.own * 1000, 1.3)
+
+    def _stop(self) -> Iterator[Row]:
+        took = stopping.measure(self.root / "stop", AGENTCTL, self.scale.slow_rounds)
+        yield Row("stop of an idle agent, wall time", took.ours * 1000, took.least * 1000, 6)
 
     # a few live agents beside a long history
 

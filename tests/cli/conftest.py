@@ -5,7 +5,10 @@ from pathlib import Path
 
 import pytest
 
+from tests.control.repository import repo
 from tests.fakes.demo import DemoStage
+
+__all__ = ["repo", "stage"]
 
 
 @pytest.fixture

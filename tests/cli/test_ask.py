@@ -2,16 +2,12 @@
 
 import os
 import signal
-from pathlib import Path
 
 import pytest
 
-from agentctl import paths
 from agentctl.cli import ask
 from agentctl.errors import Ambiguous, NotFound, UsageError
-from agentctl.store import launches
-from agentctl.truth.model import Launch, Problem, ProcessIdentity
-from agentctl.truth.survey import Wanted
+from agentctl.truth.model import Problem
 from tests.cli import hostile
 from tests.fakes.demo import DemoStage
 
@@ -87,53 +83,6 @@ def test_what_could_not_be_read_is_told_beside_not_found(
     with pytest.raises(NotFound):
         ask.one("4f2a")
     assert "sessions" in capsys.readouterr().err
-
-
-def test_labels_come_from_our_notes(stage: DemoStage) -> None:
-    puppet = stage.start()
-    note = Launch("l1", puppet.identity, puppet.session_id, name="mine", group="g")
-    launches.record(paths.notes_file(stage.environ["AGENTCTL_HOME"]), note)
-    (session,) = ask.everything().sessions
-    assert session.launch == note
-
-
-def test_notes_that_make_no_sense_cost_labels_only(stage: DemoStage) -> None:
-    stage.start()
-    state = Path(stage.environ["AGENTCTL_HOME"])
-    state.mkdir()
-    Path(paths.notes_file(str(state))).write_text("not a database at all, however long it is\n" * 99)
-    found = ask.everything()
-    assert len(found.sessions) == 1
-    assert [problem.kind for problem in found.problems] == ["malformed"]
-
-
-def test_a_note_alone_makes_no_session(stage: DemoStage) -> None:
-    note = Launch("l1", ProcessIdentity("b", 1, 2), "some-id", name="ghost")
-    launches.record(paths.notes_file(stage.environ["AGENTCTL_HOME"]), note)
-    assert ask.everything(Wanted()).sessions == []
-
-
-def test_the_deadline_of_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("AGENTCTL_DEADLINE", "soon")
-    with pytest.raises(UsageError, match="AGENTCTL_DEADLINE: not a length of time"):
-        ask.everything()
-    monkeypatch.setenv("AGENTCTL_DEADLINE", "5s")
-    ask.everything()
-
-
-def test_history_is_remembered_only_where_there_is_a_state_directory(
-    stage: DemoStage, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    _journal(stage, "old")
-    path = stage.home / ".demo-agent" / "sessions" / "old.jsonl"
-    os.utime(path, (1e9, 1e9))
-    ask.everything(Wanted())
-    cache = Path(paths.cache_file(stage.environ["AGENTCTL_HOME"]))
-    assert cache.exists()
-    cache.unlink()
-    monkeypatch.setattr(paths, "state_directory", lambda _: None)
-    assert len(ask.everything(Wanted()).sessions) == 1
-    assert not cache.exists()
 
 
 def test_problems_are_told_in_a_few_harmless_lines(capsys: pytest.CaptureFixture[str]) -> None:

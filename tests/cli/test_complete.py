@@ -8,6 +8,7 @@ import pytest
 
 from agentctl.cli import complete
 from agentctl.cli.catalogue import VERBS
+from agentctl.cli.verbs import wait
 from agentctl.truth.model import STATUSES
 
 # Asks bash for what it would offer after these words; `agentctl` itself answers with two ids.
@@ -70,7 +71,7 @@ def _offered(directory: Path, *words: str) -> list[str]:
 
 def test_bash_offers_verbs(tmp_path: Path) -> None:
     assert _offered(tmp_path, "") == list(VERBS)
-    assert _offered(tmp_path, "l") == ["list", "logs"]
+    assert _offered(tmp_path, "lo") == ["logs", "lock", "locks"]
 
 
 def test_bash_offers_options(tmp_path: Path) -> None:
@@ -82,11 +83,27 @@ def test_bash_offers_options(tmp_path: Path) -> None:
 def test_bash_offers_values(tmp_path: Path) -> None:
     assert _offered(tmp_path, "list", "--status", "") == list(STATUSES)
     assert _offered(tmp_path, "list", "--status", "w") == ["waiting"]
+    assert _offered(tmp_path, "wait", "--for", "") == list(wait.STATES)
     assert "claude-code" in _offered(tmp_path, "list", "--adapter", "c")
     assert _offered(tmp_path, "completion", "z") == ["zsh"]
     assert _offered(tmp_path, "help", "pe") == ["peek"]
     (tmp_path / "somewhere").mkdir()
     assert _offered(tmp_path, "list", "--cwd", "some") == ["somewhere"]
+
+
+def test_bash_offers_directories_where_one_is_wanted(tmp_path: Path) -> None:
+    (tmp_path / "somewhere").mkdir()
+    assert _offered(tmp_path, "unlock", "some") == ["somewhere"]
+    assert _offered(tmp_path, "lock", "acquire", "some") == ["somewhere"]
+    assert _offered(tmp_path, "lock", "rel") == ["release"]
+    assert _offered(tmp_path, "worktree", "list", "some") == ["somewhere"]
+    assert _offered(tmp_path, "list", "some") == []
+
+
+def test_bash_offers_groups(tmp_path: Path) -> None:
+    assert _offered(tmp_path, "compare", "4") == ["4f2a0000"]
+    assert _offered(tmp_path, "list", "--group", "5") == ["51bb0000"]
+    assert "--groups" in complete.GROUPS
 
 
 @pytest.mark.parametrize("verb", [verb for verb in VERBS if complete.takes_id(verb)])
@@ -107,7 +124,8 @@ def test_fish_offers(tmp_path: Path) -> None:
         pytest.skip("fish is not installed")
     ask = (
         f"function agentctl; echo 4f2a0000; end; source {_written(tmp_path, 'fish')}; "
-        "complete -C 'agentctl lo'; complete -C 'agentctl list --status w'; complete -C 'agentctl why 4'"
+        "complete -C 'agentctl log'; complete -C 'agentctl list --status w'; "
+        "complete -C 'agentctl why 4'"
     )
     done = subprocess.run(
         ["fish", "--no-config", "-c", ask],
@@ -135,3 +153,9 @@ def test_zsh_loads_it(tmp_path: Path) -> None:
         env={"HOME": str(tmp_path), "PATH": "/usr/bin:/bin", "ZDOTDIR": str(tmp_path)},
     )
     assert (done.stdout, done.stderr) == ("_agentctl\n", "")
+
+
+def test_zsh_offers_ids_again_where_several_are_taken() -> None:
+    lines = complete.script("zsh").splitlines()
+    assert "'*:session:" in next(line for line in lines if line.lstrip().startswith("stop)"))
+    assert "'1:session:" in next(line for line in lines if line.lstrip().startswith("why)"))

@@ -13,6 +13,8 @@ import pytest
 from agentctl.testing.player import start_ticks
 from agentctl.truth import procfs
 from agentctl.truth.pidfd import Handle
+from tests.control.repository import Repository
+from tests.fakes.demo import DemoStage
 from tests.running import SOURCES
 from tests.waiting import until
 
@@ -180,3 +182,16 @@ def test_resume_goes_on_with_a_session(start: Start) -> None:
     assert again.session == first.session
     assert [r["type"] for r in again.records()].count("session") == 1
     assert again.turns() == ["working", "completed"] * 2
+
+
+def test_it_writes_and_commits(tmp_path: Path) -> None:
+    repo, stage = Repository(tmp_path / "project"), DemoStage(tmp_path)
+    puppet = stage.start(repo.path)
+    try:
+        for step in ("write new.txt two words", "write new.txt 3", "commit", "write new.txt 4"):
+            puppet.do(step)
+    finally:
+        stage.close()
+    assert repo.git("show", "HEAD:new.txt") == "two words\n3"
+    assert repo.git("log", "--format=%an") == "Demo Agent"
+    assert repo.git("status", "--porcelain") == "M new.txt"

@@ -14,12 +14,14 @@ from tests.running import SOURCES
 from tests.waiting import until
 
 EXPECTED = (
-    "Five demo agents start",
+    "Launch five demo agents",
     "A moment later: one waits",
     "How do we know",
     "Kill one with -9",
     "Somebody answers",
+    "Go on with one that was done",
     "Delete our state directory",
+    "Stop one, with a proof",
     "Clean up",
 )
 
@@ -78,14 +80,17 @@ def _words(picture: str) -> list[str]:
 def test_every_step_says_what_is_and_shows_it(tmp_path: Path) -> None:
     child = _start(tmp_path)
     out, err = child.communicate(timeout=30)
-    assert (child.returncode, err) == (0, "")
+    assert child.returncode == 0
+    assert [line.split()[2:] for line in err.splitlines()] == [
+        ["stopped", "(completed,", "exit", "code", "0)"]
+    ]
     steps = _steps(out)
     assert len(steps) == len(EXPECTED)
     for (said, shown), expected in zip(steps, EXPECTED, strict=True):
         assert said.startswith(expected)
         assert "$ agentctl" in shown or expected == "Clean up"
     pictures = [shown for _, shown in steps]
-    assert pictures[0].count(" running ") == 5
+    assert len(re.findall(r"^[0-9a-f-]{36}$", pictures[0], flags=re.MULTILINE)) == 5
     words = _words(pictures[1])
     assert words[:3] == ["waiting", "running", "idle"]
     assert sorted(words[3:]) == ["completed", "failed"]
@@ -93,8 +98,9 @@ def test_every_step_says_what_is_and_shows_it(tmp_path: Path) -> None:
     assert "  demo  killed\n" in pictures[3]
     assert _words(pictures[4]) == ["running", "idle"]
     assert "fix the checkout" in pictures[1]
-    assert "fix the checkout" not in pictures[5]  # the label is gone, the truth is not
-    assert sorted(_words(pictures[5])) == ["completed", "failed", "idle", "killed", "running"]
+    assert "fix the checkout" not in pictures[6]  # the label is gone, the truth is not
+    assert sorted(_words(pictures[6])) == ["completed", "failed", "idle", "killed", "running"]
+    assert "1 ended, 0 survivors" in pictures[7]
     assert "\x1b" not in out
     assert _left_behind(tmp_path) == []
     assert list(tmp_path.iterdir()) == []  # no home, no real agent's files
@@ -120,16 +126,14 @@ def test_the_stage_is_torn_down_whatever_happens(
 ) -> None:
     monkeypatch.setenv("TMPDIR", str(tmp_path))
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    actors = []
 
     def fail_in_the_middle() -> None:
         with show.stage(pause=0) as stage:
             stage.begin()
-            actors.extend(stage.actors)
+            assert len(stage.sessions) == len(show.CAST)
             raise ZeroDivisionError
 
     with pytest.raises(ZeroDivisionError):
         fail_in_the_middle()
-    assert len(actors) == len(show.CAST)
-    assert all(actor._child.returncode is not None for actor in actors)
+    assert _left_behind(tmp_path) == []
     assert list(tmp_path.iterdir()) == []

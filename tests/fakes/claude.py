@@ -1,20 +1,23 @@
 """A fake Claude Code: a real process that writes the native files as 2.1.325 does, step by step.
 
-Run as `claude.exe <this file>`; its command line is then overwritten with the one in FAKE_ARGV, so
-that /proc shows what the real one shows.
+Run as `claude.exe <this file>`; its command line is then overwritten with the one in FAKE_ARGV, or
+with its own arguments when it was launched, so that /proc shows what the real one shows.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import signal
+import sys
 import time
 import uuid
+from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 from agentctl.testing import Puppet, Stage
-from agentctl.testing.player import Player, start_ticks
+from agentctl.testing.player import Player, set_arguments, set_comm, start_ticks
 
 VERSION = "2.1.325"
 MODEL = "claude-opus-5-5"
@@ -25,24 +28,79 @@ class Claude(Player):
         super().__init__()
         self.root = os.environ.get("CLAUDE_CONFIG_DIR") or f"{self.home}/.claude"
         self.version = os.environ.get("FAKE_VERSION", VERSION)
-        self.entrypoint = os.environ.get("FAKE_ENTRYPOINT", "cli")
+        self.entrypoint = os.environ.get("FAKE_ENTRYPOINT", "sdk-cli" if self.launched else "cli")
         self.kind = os.environ.get("FAKE_KIND", "interactive")
         self.path = f"{self.root}/sessions/{os.getpid()}.json"
         self.record: dict[str, Any] = {}
         self.parent: str | None = None
+        self.chosen = os.environ.get("FAKE_SESSION")
         self.turns = 0
+
+    # launched
+
+    def called(self, arguments: list[str]) -> None:
+        set_arguments(["claude", *arguments])
+        set_comm("claude")
+        super().called(arguments)
+        given = dict(pairwise(arguments))
+        self.chosen, self.resumed = given.get("--session-id"), given.get("--resume")
+        known = self.chosen or self.resumed
+        found = list(Path(self.root).glob(f"projects/*/{known}.jsonl")) if known else []
+        if self.chosen and found:
+            self.die(f"Error: Session ID {self.chosen} is already in use.")
+        if self.resumed and not found:
+            self.die(f"No conversation found with session ID: {self.resumed}")
+        if not self.prompt:
+            self.die("Error: Input must be provided either through stdin or as a prompt argument")
+
+    def signalled(self, number: int) -> NoReturn:
+        """SIGINT is answered with a marker and the code 0, others with nothing."""
+        if number != signal.SIGINT:
+            self.leave(128 + number)
+        if self.turn_open:
+            self.interrupt()
+            self.tell("Execution error")
+        self.leave(0)
+
+    def step_login(self, _: float) -> None:
+        """Nobody is logged in: it has a session nevertheless, and a turn that failed."""
+        self._refused("authentication_failed", "Not logged in · Please run /login")
+
+    def step_model(self, seconds: float) -> None:
+        """A model that it does not know, and the server neither, which takes so long to say so."""
+        print('[claude-code:unrecognized_model] {"model":"nope"}', file=sys.stderr, flush=True)
+        time.sleep(seconds)
+        self._refused("model_not_found", "There's an issue with the selected model (nope).")
+
+    def _refused(self, error: str, said: str) -> NoReturn:
+        more = {"error": error, "isApiErrorMessage": True}
+        told = self._reply(_text(said), "stop_sequence", message={"model": "<synthetic>"}, **more)
+        self._append(told, *self._bookkeeping())
+        self.tell(said)
+        self.leave(1)
+
+    def tool(self) -> None:
+        self._append(self._reply(_tool("Bash", command="make"), "tool_use"), *self._bookkeeping())
+        super().tool()
+
+    def tool_environ(self) -> dict[str, str]:
+        return {
+            "CLAUDECODE": "1", "CLAUDE_PID": str(os.getpid()), "CLAUDE_CODE_CHILD_SESSION": "1",
+            "CLAUDE_CODE_SESSION_ID": str(self.session), "CLAUDE_CODE_ENTRYPOINT": self.entrypoint,
+            "AI_AGENT": "claude-code_2-1-325_agent", "GIT_EDITOR": "true",
+        }  # fmt: skip
 
     # the registry
 
     def begin(self) -> None:
-        _set_argv(os.environ["FAKE_ARGV"].split("\x1f"))
+        if not self.launched:
+            set_arguments(os.environ["FAKE_ARGV"].split("\x1f"))
         if "FAKE_COMM" in os.environ:
-            with open("/proc/self/comm", "w", encoding="ascii") as comm:
-                comm.write(os.environ["FAKE_COMM"])
+            set_comm(os.environ["FAKE_COMM"])
         if os.environ.get("FAKE_START") == "bare":  # a dialog, a child session, a spare
             return
         os.makedirs(f"{self.root}/sessions", mode=0o700, exist_ok=True)
-        self.session = self.resumed or os.environ.get("FAKE_SESSION") or str(uuid.uuid4())
+        self.session = self.resumed or self.chosen or str(uuid.uuid4())
         self._locate()
         self.record = self._first_record()
         self._write_record()
@@ -182,6 +240,7 @@ class Claude(Player):
             self._append(self._message("system", subtype="turn_duration", durationMs=5))
         self._append(*self._bookkeeping())
         self._status("idle")
+        self.tell("done as asked")
 
     def fail(self) -> None:
         told = self._reply(
@@ -190,10 +249,15 @@ class Claude(Player):
         )  # fmt: skip
         self._append(told, *self._bookkeeping())
         self._status("idle")
+        self.tell("API Error: 529")
 
     def interrupt(self) -> None:
-        self._append(self._reply(_text("hang"), None, isAbortedMidStream=True))
-        self._append(self._said([_text("[Request interrupted by user]")]))
+        if self.children:
+            self._append(self._said([{"type": "tool_result", "is_error": True, "content": "no"}]))
+            self._append(self._said([_text("[Request interrupted by user for tool use]")]))
+        else:
+            self._append(self._reply(_text("hang"), None, isAbortedMidStream=True))
+            self._append(self._said([_text("[Request interrupted by user]")]))
         self._status("idle")
 
     def shell(self) -> None:
@@ -303,18 +367,6 @@ def _machine() -> str:
         return ""
 
 
-def _set_argv(words: list[str]) -> None:
-    """Overwrite the command line: the script's own path must not show."""
-    with open("/proc/self/stat", "rb") as stat:
-        fields = stat.read().rpartition(b")")[2].split()
-    start, end = int(fields[45]), int(fields[46])  # arg_start, arg_end: fields 48 and 49
-    line = b"\0".join(os.fsencode(word) for word in words)
-    assert len(line) < end - start, "no room for the command line"
-    with open("/proc/self/mem", "r+b", buffering=0) as memory:
-        memory.seek(start)
-        memory.write(line.ljust(end - start, b"\0"))
-
-
 class ClaudeStage(Stage):
     adapter = "claude-code"
     binary: tuple[str, ...] = (
@@ -334,6 +386,9 @@ class ClaudeStage(Stage):
     def program(self, prompt: str, resume: str | None) -> list[str]:
         room = " " * 200  # for the real command line
         return [*self.wrapper, self.masked(*self.binary), str(Path(__file__)), room]
+
+    def launched(self) -> list[str]:
+        return super().launched()[:-1]
 
     def start(
         self,

@@ -3,6 +3,9 @@
 stage.start()                                an embedded TUI (`codex --no-daemon`), one thread
 stage.start(environ=called("exec", "-"))     any other way to call it
 stage.start(environ=called("app-server", "--listen", "unix://", bare=True))   no thread yet
+stage.install()                              `codex exec`, behind a launcher as under Node 20
+
+A launched one has one more word for its script: `linger N` is done, gives its thread back and stays.
 """
 
 from __future__ import annotations
@@ -12,11 +15,13 @@ import json
 import os
 import signal
 import subprocess
+import sys
 import time
 import uuid
 from pathlib import Path
+from typing import NoReturn
 
-from agentctl.testing.player import Player, rename_process
+from agentctl.testing.player import ENDINGS, Player, rename_process, set_arguments, set_comm
 
 PADDING = "-" * 400  # room in the argument area for the arguments it shall show
 INSTRUCTIONS = "You are a coding agent. " * 900  # session_meta carries some 20 KB of these
@@ -145,20 +150,83 @@ class Thread:
 
 
 class Codex(Player):
-    def begin(self) -> None:
-        arguments = [a for a in os.environ.get("PUPPET_ARGV", "--no-daemon").split("\n") if a]
-        rename_process("\0".join(["codex", *arguments]))
-        with open("/proc/self/comm", "w", encoding="ascii") as comm:
-            comm.write("codex")
+    def __init__(self) -> None:
+        super().__init__()
         self.codex_home = os.environ.get("CODEX_HOME") or os.path.join(self.home, ".codex")
-        os.makedirs(self.codex_home, exist_ok=True)
-        self._exec = arguments[:1] == ["exec"]
+        self.arguments = [a for a in os.environ.get("PUPPET_ARGV", "--no-daemon").split("\n") if a]
         self._pipes: list[int] = []
         self._database = -1
         self.threads: list[Thread] = []
+
+    def begin(self) -> None:
+        if not self.launched:
+            rename_process("\0".join(["codex", *self.arguments]))
+            set_comm("codex")
+        os.makedirs(self.codex_home, exist_ok=True)
+        self._exec = self.arguments[:1] == ["exec"]
+        if self.launched:
+            self.databases()
         if os.environ.get("PUPPET_BARE"):
             return
         self.load(self.resumed or new_id())
+
+    # launched
+
+    def called(self, arguments: list[str]) -> None:
+        self.arguments = arguments
+        set_arguments(["codex", *arguments])
+        set_comm("codex")
+        self.cwd = arguments[arguments.index("-C") + 1]
+        if not os.path.isdir(self.cwd):
+            self.die("Error: No such file or directory (os error 2)")
+        super().called(arguments)
+        if not self.prompt:
+            self.die("No prompt provided via stdin.")
+        if "resume" in arguments:
+            self._resume(arguments[arguments.index("resume") + 1])
+
+    def _resume(self, wanted: str) -> None:
+        if len(wanted) != 36:  # a name: nobody is called so, and a new thread begins, without a word
+            return
+        trouble = "Error: thread/resume: thread/resume failed:"
+        if not list(Path(self.codex_home, "sessions").glob(f"*/*/*/rollout-*-{wanted}.jsonl")):
+            self.die(f"{trouble} no rollout found for thread id {wanted} (code -32600)")
+        if _is_held(os.path.join(self.codex_home, "thread-writer-locks", f"{wanted}.lock")):
+            self.die(f"{trouble} thread {wanted} already has an active writer (code -32600)")
+        self.resumed = wanted
+
+    def announce(self) -> None:
+        self._event("thread.started", thread_id=self.session)
+
+    def _event(self, type_: str, **more: object) -> None:
+        self.tell(json.dumps({"type": type_, **more}, separators=(",", ":")))
+
+    def tool(self) -> None:
+        self.thread.ask_tool("exec_command", cmd="sleep 1000")
+        self._event("item.started", item={"id": "item_1", "type": "command_execution"})
+        super().tool()
+
+    def tool_environ(self) -> dict[str, str]:
+        return {
+            "CODEX_CI": "1", "CODEX_TOOL_CALL_ID": self.thread.call, "CODEX_THREAD_ID": self.thread.id,
+            "CODEX_SESSION_ID": self.threads[0].id,
+        }  # fmt: skip
+
+    def signalled(self, number: int) -> NoReturn:
+        """An interrupt is written down. Of the others it dies at once: nothing is, its lock stays where
+        it is, and its tools live on."""
+        if number != signal.SIGINT:
+            self.killed_by(number)
+        if self.turn_open:
+            self.abort()
+        self.leave(1)
+
+    def step_linger(self, seconds: float) -> None:
+        """To deliver telemetry, some 5 s."""
+        self.close_turn(well=True)
+        self.end(0)
+        self.threads.clear()
+        time.sleep(seconds)
 
     @property
     def thread(self) -> Thread:
@@ -184,6 +252,7 @@ class Codex(Player):
 
     def work(self) -> None:
         self.thread.begin_turn(self.prompt)
+        self._event("turn.started")
 
     def ask(self) -> None:
         """Approval: nothing but the call is written."""
@@ -209,9 +278,11 @@ class Codex(Player):
 
     def rest(self) -> None:
         self.thread.end_turn()
+        self._event("turn.completed", usage=TOTAL)
 
     def fail(self) -> None:
         self.thread.end_turn(error={"message": "high demand", "codex_error_info": "other"})
+        self._event("turn.failed", error={"message": "high demand"})
 
     def abort(self) -> None:
         self.thread.event("turn_aborted", turn_id=self.thread.turn, reason="interrupted")
@@ -259,9 +330,37 @@ class Codex(Player):
     def end(self, code: int) -> None:
         for thread in self.threads:
             thread.release()
+        if self._database >= 0:
+            os.close(self._database)
+
+
+def _is_held(lock: str) -> bool:
+    try:
+        with open(lock, "rb") as file:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except FileNotFoundError:
+        return False
+    except BlockingIOError:
+        return True
+    return False
+
+
+def _in_front_of(command: list[str]) -> NoReturn:
+    """What Node does with codex.js: signals go on to the native Codex, and its end comes back."""
+    native = subprocess.Popen(command)
+    for number in ENDINGS:
+        signal.signal(number, lambda got, _: os.kill(native.pid, got))
+    code = native.wait()
+    if code < 0:
+        if -code in ENDINGS:
+            signal.signal(-code, signal.SIG_DFL)
+        signal.raise_signal(-code)
+    os._exit(code)
 
 
 if __name__ == "__main__":
+    if os.path.basename(os.readlink("/proc/self/exe")) == "node":
+        _in_front_of([sys.argv[1], __file__, *sys.argv[2:]])
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)
     Codex().play()
 else:
@@ -276,6 +375,10 @@ else:
 
         def program(self, prompt: str, resume: str | None) -> list[str]:
             return [self.masked("vendor", "bin", "codex"), os.path.abspath(__file__), PADDING]
+
+        def launched(self) -> list[str]:
+            program = os.path.abspath(__file__)
+            return [self.masked("bin", "node"), program, self.masked("vendor", "bin", "codex")]
 
         def records(self, puppet: Puppet) -> list[Path]:
             rollouts = self.codex_home.glob(f"sessions/*/*/*/rollout-*-{puppet.session_id}.jsonl")

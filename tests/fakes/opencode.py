@@ -2,6 +2,7 @@
 
     stage.start()                                     a TUI: no session before its first prompt
     stage.start(environ=called("run", "a prompt"))    any other way to call it
+    stage.install()                                   `opencode run`; a model *nope does not exist
 
 Beyond the steps of a `Player`: `new [DIR]` begins another session, `use ID` goes on with one, `tool`
 runs a command, `child` starts one that no record tells of, and `question`, `refuse`, `stumble`, `gap`,
@@ -13,13 +14,17 @@ from __future__ import annotations
 import json
 import os
 import secrets
+import signal
 import sqlite3
 import subprocess
+import sys
 import time
+from itertools import pairwise
 from pathlib import Path
+from typing import NoReturn
 
 from agentctl.testing import Puppet, Stage
-from agentctl.testing.player import Player, rename_process
+from agentctl.testing.player import Player, rename_process, set_arguments, set_comm
 
 PADDING = "-" * 400  # room in the argument area for the arguments it shall show
 SCHEMA = Path(__file__).parent.parent / "corpus" / "opencode" / "schema.sql"
@@ -59,6 +64,17 @@ class OpenCodeStage(Stage):
     def program(self, prompt: str, resume: str | None) -> list[str]:
         binary = self.masked("lib", "node_modules", "opencode-ai", "bin", "opencode.exe")
         return [binary, os.path.abspath(__file__), PADDING]
+
+    def launched(self) -> list[str]:
+        return super().launched()[:-1]
+
+    def install(self) -> Path:
+        """A shell corrects a PWD that is wrong, which nobody does for the real one."""
+        program = super().install()
+        given = """export PWD="$(tr '\\0' '\\n' < /proc/$$/environ | sed -n 's/^PWD=//p')"\n"""
+        shebang, _, rest = program.read_text().partition("\n")
+        program.write_text(f"{shebang}\n{given}{rest}")
+        return program
 
     def records(self, puppet: Puppet) -> list[Path]:
         return [p for p in sorted(self.database.parent.iterdir()) if p.name.startswith("opencode.db")]
@@ -102,16 +118,69 @@ class OpenCode(Player):
         self.counter = secrets.randbits(8)
         self.message = self.part = ""
         self.last = 0
-        self.children: list[subprocess.Popen[bytes]] = []
+        self.title: str | None = None
+        self.model = ""
 
     def begin(self) -> None:
-        rename_process("\0".join(["opencode", *self.arguments]))
+        if not self.launched:
+            rename_process("\0".join(["opencode", *self.arguments]))
         self._open()
         for flag in ("--session", "-s"):
             if flag in self.arguments:
                 self.session = self.arguments[self.arguments.index(flag) + 1]
         if "--fork" in self.arguments:
             self.fork()
+        if self.launched:
+            self._launched()
+
+    # launched
+
+    def called(self, arguments: list[str]) -> None:
+        self.arguments = arguments
+        set_arguments(["opencode", *arguments])
+        set_comm("opencode")
+        super().called(arguments)
+        given = dict(pairwise(arguments))
+        titles = [word.partition("=")[2] for word in arguments if word.startswith("--title=")]
+        self.title, self.model = next(iter(titles), None), given.get("--model", "")
+        self.cwd = os.environ.get("PWD") or self.cwd  # which it believes rather than the kernel
+
+    def _launched(self) -> None:
+        if self.session is None:
+            self.new()
+            return
+        found = self.db.execute("select directory from session where id = ?", (self.session,)).fetchone()
+        if found is None:
+            self.die("\x1b[91m\x1b[1mError: \x1b[0mSession not found")
+        if found[0] != self.cwd:  # it does the work, hears nothing of it, and never ends
+            self.work()
+            self.rest()
+            while True:
+                signal.pause()
+
+    def announce(self) -> None:
+        if "--session" not in self.arguments:
+            self._log(
+                f"created id={self.session} slug=witty-rocket version=1.18.33 projectID=global "
+                f"directory={self.cwd} path= workspaceID=undefined parentID=undefined agent=undefined"
+            )
+
+    def _log(self, message: str) -> None:
+        if self.launched and "--print-logs" in self.arguments:
+            stamp = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime())
+            line = f"timestamp={stamp}.176Z level=INFO run=5d22d89c message={message}"
+            print(line, file=sys.stderr, flush=True)
+
+    def _say(self, type_: str, **more: object) -> None:
+        told = {"type": type_, "timestamp": milliseconds(), "sessionID": self.session, **more}
+        self.tell(_compact(told))
+
+    def signalled(self, number: int) -> NoReturn:
+        """It dies of all of them, writes nothing, and its commands live on."""
+        self.killed_by(number)
+
+    def tool_environ(self) -> dict[str, str]:
+        return {"OPENCODE": "1", "AGENT": "1", "OPENCODE_PID": str(os.getpid())}
 
     def _open(self) -> None:
         share = os.environ.get("XDG_DATA_HOME") or f"{self.home}/.local/share"
@@ -135,6 +204,10 @@ class OpenCode(Player):
     def work(self) -> None:
         """A prompt, and an answer begun."""
         self.only_prompt()
+        self._log(f"loop session.id={self.session} step=0")
+        if self.model.endswith("nope"):  # nothing but the prompt is ever written
+            self._say("error", error={"name": "UnknownError", "data": {"message": "Unexpected"}})
+            os._exit(1)
         self._answer_begins()
 
     def only_prompt(self) -> None:
@@ -154,7 +227,10 @@ class OpenCode(Player):
         self._tool(
             "bash", {"status": "running", "metadata": {"output": ""}, "input": {"command": "cat"}}
         )
-        self.child()
+        if self.launched:
+            super().tool()
+        else:
+            self.child()
 
     def child(self) -> None:
         # ends with us: its standard input is our pipe
@@ -170,9 +246,12 @@ class OpenCode(Player):
             "tokens_cache_read = tokens_cache_read + 3, cost = cost + 0.5 where id = ?",
             (self.session,),
         )
+        self._say("text", part={"type": "text", "text": "done"})
 
     def fail(self) -> None:
-        self._close(error={"name": "APIError", "data": {"message": "fake error 400", "statusCode": 400}})
+        error = {"name": "APIError", "data": {"message": "fake error 400", "statusCode": 400}}
+        self._close(error=error)
+        self._say("error", error=error)
 
     def abort(self) -> None:
         self._close(error={"name": "MessageAbortedError", "data": {"message": "Aborted"}})
@@ -234,8 +313,9 @@ class OpenCode(Player):
         session = self._id("ses", at)
         self._insert(
             "session", id=session, project_id="global", parent_id=parent, slug="witty-rocket", path="",
-            directory=directory, title=f"New session - {at}", version="1.18.33", agent="build",
-            model=MODEL, permission=HEADLESS if marked else None, time_created=at, time_updated=at,
+            directory=directory, title=self.title or f"New session - {at}", version="1.18.33",
+            agent="build", model=MODEL, permission=HEADLESS if marked else None, time_created=at,
+            time_updated=at,
         )  # fmt: skip
         return session
 

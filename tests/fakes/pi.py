@@ -6,10 +6,12 @@ from __future__ import annotations
 import json
 import os
 import secrets
+import signal
 import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import NoReturn
 
 from agentctl.testing import Puppet, Stage
 from agentctl.testing.player import Player, rename_process
@@ -52,7 +54,9 @@ class PiStage(Stage):
 
 
 class PiAgent(Player):
-    """`PUPPET_PI` holds words: 0.73 (files and ids of that version), visible (arguments stay), busy
+    """`login` as the first word of a prompt: it has no key.
+
+    `PUPPET_PI` holds words: 0.73 (files and ids of that version), visible (arguments stay), busy
     (runs a command from the start). `PUPPET_CLOCK` is what its clock is off by."""
 
     def __init__(self) -> None:
@@ -61,12 +65,38 @@ class PiAgent(Player):
         self.old = "0.73" in traits
         self.visible = "visible" in traits
         self.busy = "busy" in traits
-        self.children: list[subprocess.Popen[bytes]] = []
         self.entries: list[dict[str, object]] = []
         self.leaf: str | None = None
         self.counter = secrets.randbits(40)
         self.flushed = False
         self.path = ""
+
+    # launched
+
+    failure_code = 0  # in json mode
+
+    def called(self, arguments: list[str]) -> None:
+        super().called(arguments)
+        self.prompt = self.prompt.strip()
+        if (wanted := self._given("--session")) is None:
+            return
+        names = [os.path.basename(wanted)] if "/" in wanted else os.listdir(self._folder())
+        found = [n.partition("_")[2].removesuffix(".jsonl") for n in sorted(names)]
+        self.resumed = next((id_ for id_ in found if "/" in wanted or id_.startswith(wanted)), None)
+        if self.resumed is None:
+            self.die(f"No session found matching '{wanted}'")
+
+    def announce(self) -> None:
+        self.tell(json.dumps(self._head(), separators=(",", ":")))
+        if self.prompt.startswith("login"):
+            self.die("No API key found for the selected model.")
+        self.tell('{"type":"agent_start"}')
+
+    def signalled(self, number: int) -> NoReturn:
+        """Nothing is written. SIGINT is not handled at all, and its tools survive that."""
+        if number == signal.SIGINT:
+            self.killed_by(number)
+        self.leave(128 + number)
 
     def begin(self) -> None:
         if self.resumed:
@@ -74,6 +104,7 @@ class PiAgent(Player):
             folder = self._folder()
             name = next(n for n in os.listdir(folder) if n.endswith(f"_{self.resumed}.jsonl"))
             self.path = os.path.join(folder, name)
+            self.stamp = _stamp(_now())
         else:
             self._open()
         if not self.visible:
@@ -122,10 +153,11 @@ class PiAgent(Player):
             "arguments": {"command": "sleep 99"},
         }
         self._assistant("toolUse", [call])
+        super().tool()
+
+    def tool_environ(self) -> dict[str, str]:
         told = {} if self.old else {"PI_SESSION_ID": str(self.session), "PI_SESSION_FILE": self.path}
-        environ = {**os.environ, "PI_CODING_AGENT": "true", **told}
-        child = subprocess.Popen(["/bin/sleep", "99"], env=environ, start_new_session=True)
-        self.children.append(child)
+        return {"PI_CODING_AGENT": "true", **told}
 
     def result(self) -> None:
         for child in self.children:
@@ -163,14 +195,17 @@ class PiAgent(Player):
     def _open(self) -> None:
         """The header, made now and written later."""
         now = _now()
-        stamp = _stamp(now)
+        self.stamp = stamp = _stamp(now)
         self.session = self._given("--session-id") or self._uuid7(now)
         name = f"{stamp.replace(':', '-').replace('.', '-')}_{self.session}.jsonl"
         self.path = os.path.join(self._folder(), name)
-        head = {"type": "session", "version": 3, "id": self.session, "timestamp": stamp, "cwd": self.cwd}
-        self.entries, self.leaf, self.flushed = [head], None, False
+        self.entries, self.leaf, self.flushed = [self._head()], None, False
         self._entry("model_change", provider="fake", modelId="fake-1")
         self._entry("thinking_level_change", thinkingLevel="off")
+
+    def _head(self) -> dict[str, object]:
+        told = {"type": "session", "version": 3, "id": self.session, "timestamp": self.stamp}
+        return {**told, "cwd": self.cwd}
 
     def _given(self, option: str) -> str | None:
         return sys.argv[sys.argv.index(option) + 1] if option in sys.argv else None

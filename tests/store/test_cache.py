@@ -235,3 +235,33 @@ def test_many_writers_at_once(place: str, transcript: Path) -> None:
     assert [writer.returncode for writer in writers] == [0] * 8, told
     with Cache(place) as cache:
         assert cache.recall(str(transcript), (1, 2, 3)).startswith("/w")
+
+
+def test_what_files_said_that_are_gone_can_be_forgotten(
+    place: str, transcript: Path, tmp_path: Path
+) -> None:
+    gone = tmp_path / "gone.jsonl"
+    gone.write_text("{}\n")
+    os.utime(gone, (LONG_AGO, LONG_AGO))
+    _remember(place, transcript)
+    _remember(place, gone)
+    assert module.forget_absent(place) == 0
+    gone.unlink()
+    assert module.forget_absent(place, dry_run=True) == 1
+    assert module.forget_absent(place) == 1
+    assert module.forget_absent(place) == 0
+    assert _recall(place, transcript) == SAID
+
+
+def test_a_file_that_cannot_be_asked_about_is_kept(place: str, transcript: Path) -> None:
+    loop = transcript.parent / "loop"
+    loop.symlink_to("loop")
+    entry = ((1, 2, 3), SAID)
+    _remember(place, transcript)
+    module.save(place, {str(loop): entry, "a\0b": entry})
+    assert module.forget_absent(place) == 0
+
+
+def test_without_a_cache_nothing_is_made(place: str) -> None:
+    assert module.forget_absent(place) == 0
+    assert not Path(place).exists()

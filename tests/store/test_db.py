@@ -30,7 +30,9 @@ def test_it_is_made_private_and_up_to_date(path: str) -> None:
 def test_a_second_opening_changes_nothing(path: str) -> None:
     db.open_writable(path).close()
     connection = db.open_writable(path)
-    connection.execute("insert into launch values ('a', 'b', 1, 2, null, null, null, null, '{}', 0)")
+    connection.execute(
+        "insert into launch (id, boot, pid, start, created_at) values ('a', 'b', 1, 2, 0)"
+    )
     connection.close()
     again = db.open_writable(path)
     assert again.execute("select count(*) from launch").fetchone() == (1,)

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from agentctl.errors import Malformed, SourceError, Unsupported
-from agentctl.store import launches
-from agentctl.truth.model import Launch, ProcessIdentity
+from agentctl.store import launches, ledger
+from agentctl.truth.model import Exit, HookRun, Launch, ProcessIdentity, Worktree
 from tests.running import SOURCES
 
 IDENTITY = ProcessIdentity("boot", 4711, 12345)
@@ -22,16 +22,20 @@ def path(tmp_path: Path) -> str:
 
 
 def test_what_is_recorded_is_told(path: str) -> None:
-    bare = Launch("1", IDENTITY)
-    full = Launch("2", IDENTITY, "s", "näme \x1b", "group", "spec", (("a", "1"), ("b\n", "\u202e")))
-    launches.record(path, bare)
-    launches.record(path, full)
+    bare = Launch("1", IDENTITY, created_at=1.0)
+    full = Launch(
+        "2", IDENTITY, "s", "näme \x1b", "group", "spec", (("a", "1"), ("b\n", "\u202e")), "demo", "/w",
+        "m-1", Worktree("/r", "/r-worktrees/b", "b", "c0ffee"), "make test", 2.0,
+        Exit(-9, 3.0, f"{path}#2"), (HookRun("on-complete", "make test", 0, 1.5, "/o"),),
+    )  # fmt: skip
+    ledger.record(path, bare)
+    ledger.record(path, full)
     assert launches.recorded(path) == [bare, full]
 
 
 def test_the_same_launch_is_one_note(path: str) -> None:
-    launches.record(path, Launch("1", IDENTITY))
-    launches.record(path, Launch("1", IDENTITY, "s", name="later"))
+    ledger.record(path, Launch("1", IDENTITY))
+    ledger.record(path, Launch("1", IDENTITY, "s", name="later"))
     assert [note.name for note in launches.recorded(path)] == ["later"]
 
 
@@ -53,13 +57,13 @@ def test_an_empty_file_holds_no_table(path: str) -> None:
     Path(path).touch()
     with pytest.raises(Unsupported):
         launches.recorded(path)
-    launches.record(path, Launch("1", IDENTITY))
+    ledger.record(path, Launch("1", IDENTITY))
     assert len(launches.recorded(path)) == 1
 
 
 @pytest.mark.parametrize("meta", ["{", "[]", "7", ""])
 def test_a_note_that_makes_no_sense_is_told(path: str, meta: str) -> None:
-    launches.record(path, Launch("1", IDENTITY))
+    ledger.record(path, Launch("1", IDENTITY))
     connection = sqlite3.connect(path)
     with connection:
         connection.execute("update launch set meta = ?", (meta,))
@@ -70,16 +74,16 @@ def test_a_note_that_makes_no_sense_is_told(path: str, meta: str) -> None:
 
 def test_a_name_that_cannot_be_written_is_told(path: str) -> None:
     with pytest.raises(Malformed):
-        launches.record(path, Launch("1", IDENTITY, name="\udcff"))
+        ledger.record(path, Launch("1", IDENTITY, name="\udcff"))
 
 
 _WRITER = f"""
 import sys
-from agentctl.store import launches
-from agentctl.truth.model import Launch, ProcessIdentity
+from agentctl.store import launches, ledger
+from agentctl.truth.model import Exit, HookRun, Launch, ProcessIdentity, Worktree
 sys.stdin.readline()
 for number in range({NOTES}):
-    launches.record(sys.argv[1], Launch(f"{{sys.argv[2]}}/{{number}}", ProcessIdentity("b", 1, 2)))
+    ledger.record(sys.argv[1], Launch(f"{{sys.argv[2]}}/{{number}}", ProcessIdentity("b", 1, 2)))
 """
 
 

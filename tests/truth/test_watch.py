@@ -89,3 +89,96 @@ def test_it_leaves_no_descriptor_behind(tmp_path: Path) -> None:
     with Watch([str(tmp_path)], []):
         assert len(os.listdir("/proc/self/fd")) == before + 1
     assert len(os.listdir("/proc/self/fd")) == before
+
+
+def test_a_file_wakes_and_its_neighbours_do_not(tmp_path: Path) -> None:
+    path = tmp_path / "mine.jsonl"
+    path.touch()
+    with Watch() as watch:
+        assert watch.add_file(str(path)), "it is news"
+        assert not watch.add_file(str(path)), "it is none any more"
+        append(tmp_path / "theirs.jsonl")
+        assert not watch.wait(0)
+        for change in (append, replace, Path.unlink, append):
+            change(path)
+            assert watch.wait(LONG)
+            while watch.wait(0):  # the rest of that change
+                pass
+
+
+def test_a_neighbour_does_not_shorten_the_wait(tmp_path: Path) -> None:
+    """Woken by what concerns nobody, it sleeps on until what does."""
+    woken: list[bool] = []
+    with Watch() as watch:
+        watch.add_file(str(tmp_path / "mine"))
+        sleeper = threading.Thread(target=lambda: woken.append(watch.wait(LONG)))
+        sleeper.start()
+        for number in range(100):
+            append(tmp_path / f"theirs {number % 3}")
+        assert woken == []
+        append(tmp_path / "mine")
+        sleeper.join(LONG)
+    assert woken == [True]
+
+
+def test_a_file_in_a_directory_that_is_not_there_yet(tmp_path: Path) -> None:
+    path = tmp_path / "a" / "b" / "s.jsonl"
+    with Watch() as watch:
+        watch.add_file(str(path))
+        for directory in (path.parent.parent, path.parent):
+            directory.mkdir()
+            assert watch.wait(LONG), f"{directory.name} has come"
+            assert watch.add_file(str(path)), "a step nearer"
+        assert not watch.wait(0)
+        append(path)
+        assert watch.wait(LONG)
+
+
+def test_a_directory_that_goes_and_comes_again(tmp_path: Path) -> None:
+    path = tmp_path / "a" / "s.jsonl"
+    path.parent.mkdir()
+    with Watch() as watch:
+        watch.add_file(str(path))
+        path.parent.rmdir()
+        assert watch.wait(LONG)
+        assert watch.add_file(str(path)), "now it is waited for one step above"
+        path.parent.mkdir()
+        assert watch.wait(LONG)
+        assert watch.add_file(str(path))
+        append(path)
+        assert watch.wait(LONG)
+
+
+def test_a_file_behind_a_link(tmp_path: Path) -> None:
+    (tmp_path / "real").mkdir()
+    (tmp_path / "link").symlink_to(tmp_path / "real")
+    with Watch() as watch:
+        watch.add_file(str(tmp_path / "link" / "s.jsonl"))
+        append(tmp_path / "real" / "s.jsonl")
+        assert watch.wait(LONG)
+
+
+def test_a_process_that_was_dropped_wakes_nobody(tmp_path: Path) -> None:
+    with (
+        Stranger("watched", {"PATH": "/usr/bin:/bin"}, tmp_path) as stranger,
+        Handle(stranger.identity) as handle,
+        Watch() as watch,
+    ):
+        watch.add_process(handle)
+        stranger.end()
+        assert watch.wait(LONG)
+        watch.drop_process(handle)
+        assert not watch.wait(0)
+
+
+def test_too_much_at_once_wakes(tmp_path: Path) -> None:
+    """The queue of the kernel has an end: what was lost may have been ours."""
+    limit = int(Path("/proc/sys/fs/inotify/max_queued_events").read_text())
+    if limit > 1 << 16:
+        pytest.skip(f"a queue of {limit} events takes too long to fill")
+    with Watch() as watch:
+        watch.add_file(str(tmp_path / "mine"))
+        for number in range(limit // 2 + 2):
+            (tmp_path / f"theirs {number % 2}").write_bytes(b"")
+            (tmp_path / f"theirs {number % 2}").unlink()
+        assert watch.wait(LONG)

@@ -8,6 +8,7 @@ from agentctl.truth.judge import judge
 from agentctl.truth.model import (
     Evidence,
     Facts,
+    HookRun,
     Launch,
     Message,
     Observation,
@@ -15,6 +16,7 @@ from agentctl.truth.model import (
     ProcessIdentity,
     Session,
     Tokens,
+    Worktree,
 )
 from agentctl.wire import shapes
 from tests.cli import hostile
@@ -87,10 +89,18 @@ def test_tokens_and_launch() -> None:
     assert shapes.tokens(Tokens(input=3)) == {
         "input": 3, "output": None, "cache_read": None, "cache_write": None,
     }  # fmt: skip
-    launch = Launch("l", ProcessIdentity("b", 1, 2), "s", "n", "g", None, (("k", "v"),))
+    run = HookRun("on-complete", "make test", 2, 1.5, "/said")
+    launch = Launch(
+        "l", ProcessIdentity("b", 1, 2), "s", "n", "g", None, (("k", "v"),), model="m",
+        worktree=Worktree("/r", "/w", "b", "c0ffee"), created_at=0.0, hooks=(run,),
+    )  # fmt: skip
     assert shapes.launch(None) is None
     assert shapes.launch(launch) == {
-        "id": "l", "name": "n", "group": "g", "spec": None, "meta": {"k": "v"},
+        "id": "l", "name": "n", "group": "g", "spec": None, "meta": {"k": "v"}, "model": "m",
+        "created_at": "1970-01-01T00:00:00.000Z", "on_complete": None, "expired_at": None,
+        "worktree": {"repository": "/r", "path": "/w", "branch": "b", "base": "c0ffee"},
+        "hooks": [{"hook": "on-complete", "command": "make test", "code": 2, "seconds": 1.5,
+                   "output": "/said"}],
     }  # fmt: skip
 
 

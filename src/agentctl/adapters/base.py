@@ -8,12 +8,15 @@ handing over what `bind` and `look.unowned` concluded.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from agentctl.truth.look import Look
 from agentctl.truth.model import Message, Observation
 from agentctl.truth.procfs import Process
 from agentctl.truth.survey import Wanted
+
+if TYPE_CHECKING:
+    from agentctl.adapters.plans import Command, LaunchRequest, StopPlan
 
 __all__ = ["Adapter", "Place", "Wanted"]
 
@@ -27,11 +30,13 @@ class Place(NamedTuple):
 
 
 class Adapter(Protocol):
-    """The read side. Every method may be called from another thread than the main one."""
+    """Reading may happen in another thread than the main one. What starts and stops is described, not
+    done, and imported only when asked for: `list` pays for nothing it does not use."""
 
     name: str  # "claude-code"
     comms: frozenset[str]  # names its processes may have in /proc/PID/stat; more is better than fewer
     binary: str  # the command a person types
+    permission_modes: tuple[str, ...]  # words that `launch --permission-mode` takes for it
 
     def owns(self, process: Process) -> bool:
         """Is this one of mine? Judge by exe and argv: names are shared by strangers."""
@@ -54,3 +59,13 @@ class Adapter(Protocol):
         """Where this agent's files are, by our environment and by each live process's own. Stale
         native files are told with `look.problem("stale", …)`; nothing is ever deleted."""
         ...
+
+    def launch(self, request: LaunchRequest) -> Command:
+        """How to start it, headless, on this prompt. Raises UsageError for what it cannot do."""
+        ...
+
+    def resume(self, seen: Observation, request: LaunchRequest) -> Command:
+        """How to go on with an ended session: same id, its own directory."""
+        ...
+
+    def stop_plan(self, seen: Observation) -> StopPlan: ...

@@ -7,6 +7,7 @@ record. All that an adapter has to do is here, in the order in which a survey as
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING
 
 from agentctl.adapters.base import Place, Wanted
 from agentctl.adapters.registry import COMMS
@@ -18,6 +19,9 @@ from agentctl.truth.model import PROMPT_CAP, Evidence, Facts, Message, Observati
 from agentctl.truth.observe import ended, facts_or_none, living, transcript
 from agentctl.truth.procfs import Process
 
+if TYPE_CHECKING:
+    from agentctl.adapters.plans import Command, LaunchRequest, StopPlan
+
 MODULE = "agentctl.demo.agent"
 
 
@@ -25,6 +29,7 @@ class Demo:
     name = "demo"
     comms = COMMS["demo"]
     binary = "agentctl"
+    permission_modes = ()
 
     def owns(self, process: Process) -> bool:
         return MODULE in process.argv
@@ -50,6 +55,20 @@ class Demo:
             if record.get("type") == "say":
                 yield Message(str(offset), record["role"], record["text"], record["at"])
 
+    def launch(self, request: LaunchRequest) -> Command:
+        return _command(request)
+
+    def resume(self, seen: Observation, request: LaunchRequest) -> Command:
+        return _command(request, "--resume", seen.session_id or "")
+
+    def stop_plan(self, seen: Observation) -> StopPlan:
+        from signal import SIGINT, SIGTERM
+
+        from agentctl.adapters.plans import StopPlan
+
+        told = (("DEMO_AGENT_PID", str(seen.owner.pid)),) if seen.owner is not None else ()
+        return StopPlan(signals=((SIGINT, 3.0), (SIGTERM, 3.0)), markers=told)
+
     def places(self, look: Look) -> Iterable[Place]:
         for root in look.roots(_root):
             yield Place("journals", f"{root}/sessions")
@@ -58,6 +77,30 @@ class Demo:
                 look.problem(
                     "stale", f"names a process that is gone; session {session_id}", f"{root}/live"
                 )
+
+
+def _command(request: LaunchRequest, *words: str) -> Command:
+    """Starting is described here and done elsewhere: what it needs is imported when it is wanted."""
+    import sys
+
+    from agentctl.adapters.plans import Command
+    from agentctl.errors import UsageError
+
+    if request.system_prompt is not None:
+        raise UsageError("the demo agent has no system prompt to append to")
+    model = ("--model", request.model) if request.model is not None else ()
+    return Command(
+        (sys.executable, "-m", MODULE, *words, *model, *request.native, "-"),
+        request.cwd,
+        request.prompt.encode(),
+        announced=_announced,
+    )
+
+
+def _announced(line: bytes) -> str | None:
+    """Its first line of output is its session's id."""
+    text = line.decode(errors="replace").strip()
+    return text if len(text) == 36 and text.count("-") == 4 else None
 
 
 def _root(environ: Environ) -> str | None:

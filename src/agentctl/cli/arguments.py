@@ -6,8 +6,7 @@ import argparse
 import time
 
 from agentctl.errors import UsageError
-
-UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800}
+from agentctl.lengths import seconds
 
 
 def add_json(parser: argparse.ArgumentParser) -> None:
@@ -28,18 +27,6 @@ def add_common(parser: argparse.ArgumentParser) -> None:
 def add_session(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("id", metavar="ID", help="a session id, any unambiguous prefix, or pid:N")
     add_common(parser)
-
-
-def seconds(text: str) -> float:
-    """`90`, `90s`, `15m`, `2h`, `7d`, `1w`."""
-    number, unit = (text[:-1], text[-1:]) if text[-1:] in UNITS else (text, "s")
-    try:
-        value = float(number) * UNITS[unit]
-    except ValueError:
-        value = -1.0
-    if not 0 <= value < 1e10:  # also: nan
-        raise UsageError(f"not a length of time: {text!r}", "examples: 90s, 15m, 2h, 7d")
-    return value
 
 
 def since(text: str) -> float:

@@ -6,6 +6,17 @@ VERBS = {
     "why": "the evidence behind a status",
     "peek": "the last things said in a session",
     "logs": "what was said in a session, and what comes next",
+    "launch": "start an agent, or several side by side",
+    "resume": "go on with an ended session",
+    "stop": "end sessions and all they left behind, with a proof",
+    "wait": "until sessions have ended, rest, or need you",
+    "compare": "the slots of a group side by side: outcome, cost, changes, conflicts",
+    "worktree": "the worktrees that launches made; away with those that are done with",
+    "lock": "keep launches out of a directory; what is locked",
+    "locks": "what is locked (short for lock list)",
+    "unlock": "release a directory (short for lock release)",
+    "prune": "forget launches that ended long ago, and what crashes left",
+    "config": "every setting, and where it came from",
     "doctor": "what agentctl can see here, and what it cannot",
     "demo": "see it work on built-in demo agents, in a temporary home",
     "completion": "completion for bash, zsh or fish",
@@ -18,6 +29,7 @@ EXAMPLES = (
     ("agentctl list --status waiting", "only those that wait for you"),
     ("agentctl why 4f2a", "how we know (any unambiguous prefix of an id)"),
     ("agentctl logs -f 4f2a", "follow one until it ends"),
+    ("agentctl compare fix", "the slots of the group fix, side by side"),
     ("agentctl list --json | jq .", "for scripts; the shape is stable"),
 )
 
@@ -29,6 +41,7 @@ EXIT_CODES = (
     (4, "refused"),
     (5, "unknown or unreachable"),
     (69, "an extra is not installed"),
+    (124, "not within the time given (wait)"),
 )
 
 

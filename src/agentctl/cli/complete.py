@@ -12,8 +12,21 @@ from agentctl.truth.model import STATUSES
 
 SHELLS = ("bash", "zsh", "fish")
 # What an option's value, or a verb's argument, can be.
-VALUES = {"--adapter": tuple(BUILT_IN), "--status": STATUSES}
-ARGUMENTS = {"help": tuple(VERBS), "completion": SHELLS}
+VALUES = {
+    "--adapter": tuple(BUILT_IN),
+    "--status": STATUSES,
+    "--for": ("stopped", "idle", "waiting", "settled"),
+}
+ARGUMENTS = {
+    "help": tuple(VERBS),
+    "completion": SHELLS,
+    "lock": ("list", "acquire", "release"),
+    "worktree": ("list", "clean"),
+    "config": ("init", "path"),
+}
+# Answered by us when the shell asks.
+IDS = "$(agentctl completion --ids 2>/dev/null)"
+GROUPS = "$(agentctl completion --groups 2>/dev/null)"
 
 
 class Option(NamedTuple):
@@ -29,6 +42,21 @@ def options(verb: str) -> list[Option]:
 
 def takes_id(verb: str) -> bool:
     return any(action.dest == "id" for action in find(verb).parser()._actions)
+
+
+def takes_ids(verb: str) -> bool:
+    """Several of them."""
+    return any(action.dest == "id" and action.nargs == "*" for action in find(verb).parser()._actions)
+
+
+def takes_group(verb: str) -> bool:
+    actions = find(verb).parser()._actions
+    return any(action.dest == "group" for action in actions if not action.option_strings)
+
+
+def takes_directory(verb: str) -> bool:
+    actions = find(verb).parser()._actions
+    return any(str(action.metavar)[:3] == "DIR" for action in actions if not action.option_strings)
 
 
 def script(shell: str) -> str:
@@ -54,6 +82,8 @@ def _bash() -> str:
         f"    {verb}) words+={_quote(' ' + ' '.join(known))} ;;\n" for verb, known in ARGUMENTS.items()
     )
     ids = "|".join(verb for verb in VERBS if takes_id(verb))
+    groups = "|".join(verb for verb in VERBS if takes_group(verb))
+    places = "|".join(verb for verb in VERBS if takes_directory(verb))
     return f"""\
 # agentctl completion for bash
 _agentctl() {{
@@ -63,14 +93,19 @@ _agentctl() {{
     COMPREPLY=($(compgen -W {_quote(" ".join(VERBS))} -- "$current")); return
   fi
   case $previous in
-{values}    --cwd) COMPREPLY=($(compgen -d -- "$current")); return ;;
+{values}    --group) COMPREPLY=($(compgen -W "{GROUPS}" -- "$current")); return ;;
+    --cwd) COMPREPLY=($(compgen -d -- "$current")); return ;;
   esac
   case $verb in
 {cases}  esac
   case $verb in
-{fixed}    {ids}) [[ $current == -* ]] || words+=" $(agentctl completion --ids 2>/dev/null)" ;;
+{fixed}    {ids}) [[ $current == -* ]] || words+=" {IDS}" ;;
+    {groups}) [[ $current == -* ]] || words+=" {GROUPS}" ;;
   esac
   COMPREPLY=($(compgen -W "$words" -- "$current"))
+  case $verb in
+    {places}) COMPREPLY+=($(compgen -d -- "$current")) ;;
+  esac
 }}
 complete -F _agentctl agentctl
 """
@@ -82,9 +117,14 @@ def _zsh() -> str:
     for verb in VERBS:
         specs = [_zsh_option(option) for option in options(verb)]
         if takes_id(verb):
-            specs.append("'1:session:($(agentctl completion --ids 2>/dev/null))'")
+            which = "*" if takes_ids(verb) else "1"
+            specs.append(f"'{which}:session:({IDS})'")
+        elif takes_group(verb):
+            specs.append(f"'1:group:({GROUPS})'")
         elif verb in ARGUMENTS:
-            specs.append(f"'1:{verb}:({' '.join(ARGUMENTS[verb])})'")
+            specs.append(f"'1:{verb}:{_zsh_words(verb)}'")
+        if takes_directory(verb):
+            specs.append("'*:directory:_files -/'")
         cases.append(f"    {verb}) _arguments {' '.join(specs)} ;;")
     joined = "\n".join(cases)
     return f"""\
@@ -108,12 +148,22 @@ if [ "$funcstack[1]" = _agentctl ]; then _agentctl "$@"; else compdef _agentctl 
 """
 
 
+def _zsh_words(verb: str) -> str:
+    known = f"({' '.join(ARGUMENTS[verb])})"
+    if not takes_directory(verb):
+        return known
+    # with a blank before it, or _arguments hands it options that it does not know
+    return f' _alternative "words:word:{known}" "places:directory:_files -/"'
+
+
 def _zsh_option(option: Option) -> str:
     text = option.help.replace("'", "").replace("[", "(").replace("]", ")").replace(":", " ")
     known = VALUES.get(option.flags[-1])
     value = (
         f":value:({' '.join(known)})"
         if known
+        else f":group:({GROUPS})"
+        if option.flags == ("--group",)
         else ":directory:_files -/"
         if option.flags == ("--cwd",)
         else ":value: "
@@ -128,9 +178,13 @@ def _fish() -> str:
         seen = f"-n '__fish_seen_subcommand_from {verb}'"
         lines += [_fish_option(seen, option) for option in options(verb)]
         if takes_id(verb):
-            lines.append(f"complete -c agentctl {seen} -a '(agentctl completion --ids 2>/dev/null)'")
+            lines.append(f"complete -c agentctl {seen} -a '{IDS[1:]}'")
+        elif takes_group(verb):
+            lines.append(f"complete -c agentctl {seen} -a '{GROUPS[1:]}'")
         elif verb in ARGUMENTS:
             lines.append(f"complete -c agentctl {seen} -a {_quote(' '.join(ARGUMENTS[verb]))}")
+        if takes_directory(verb):
+            lines.append(f"complete -c agentctl {seen} -a '(__fish_complete_directories)'")
     return "\n".join(lines) + "\n"
 
 
@@ -140,6 +194,8 @@ def _fish_option(seen: str, option: Option) -> str:
     value = " -x" if option.takes_value else ""
     if known:
         value += f" -a {_quote(' '.join(known))}"
+    elif option.flags == ("--group",):
+        value += f" -a '{GROUPS[1:]}'"
     elif option.flags == ("--cwd",):
         value += " -a '(__fish_complete_directories)'"
     return f"complete -c agentctl {seen} {flags}{value} -d {_quote(option.help)}"

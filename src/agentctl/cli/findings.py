@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from agentctl import __version__, paths
 from agentctl.adapters.base import Adapter
-from agentctl.errors import Gone, SourceError
+from agentctl.errors import AgentctlError, Gone, SourceError
 from agentctl.truth import files, pidfd, procfs
 from agentctl.truth.look import Look
 from agentctl.truth.model import Problem, Session
@@ -78,6 +78,18 @@ def of_state(environ: os._Environ[str]) -> Iterator[Finding]:
         yield Finding("state", "ok", state)
 
 
+def of_settings(environ: os._Environ[str]) -> Iterator[Finding]:
+    from agentctl import config
+
+    try:
+        settings = config.load(environ)
+    except AgentctlError as error:  # what is launched would fail with the same words
+        yield Finding("settings", "wrong", f"{error} ({error.hint})" if error.hint else str(error))
+        return
+    there = settings.file is not None and os.path.exists(settings.file)
+    yield Finding("settings", "ok", str(settings.file) if there else "none made: all is as built in")
+
+
 def of_agent(adapter: Adapter, look: Look, sessions: list[Session]) -> Iterator[Finding]:
     """Its binary, what is live, where its files are. `look` collects the problems."""
     yield installed(adapter)
@@ -119,7 +131,7 @@ def of_extras() -> Iterator[Finding]:
         known = metadata("agentctl").get_all("Provides-Extra") or []
     except PackageNotFoundError:  # run from a source tree that is not installed
         known = []
-    needs = {"testing": "pytest"}
+    needs = {"matrix": "yaml", "testing": "pytest"}
     for extra in known:
         there = find_spec(needs.get(extra, extra)) is not None
         yield Finding("extras", "ok", f"{extra}: {'installed' if there else 'not installed'}")

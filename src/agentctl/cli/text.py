@@ -6,9 +6,12 @@ from __future__ import annotations
 import os
 import sys
 
+from agentctl import lengths
+
 ELLIPSIS = "…"
 # Whether an emoji is drawn in colour; terminals disagree on the width it then has.
 _PRESENTATION = ("\ufe0e", "\ufe0f")
+age = lengths.age
 COLOURS = {
     "red": 31,
     "green": 32,
@@ -111,14 +114,6 @@ def columns(otherwise: int = 200) -> int:
         return os.get_terminal_size(sys.stdout.fileno()).columns or 80
     except (OSError, ValueError):
         return otherwise
-
-
-def age(seconds: float) -> str:
-    """`3s`, `12m`, `5h`, `9d`: one unit, always rounded down."""
-    for unit, size in (("d", 86400), ("h", 3600), ("m", 60)):
-        if seconds >= size:
-            return f"{int(seconds // size)}{unit}"
-    return f"{max(0, int(seconds))}s"
 
 
 def tilde(path: str, home: str | None) -> str:

@@ -12,9 +12,11 @@ from agentctl.cli.catalogue import VERBS
 from agentctl.cli.text import columns, one_line
 from agentctl.errors import AgentctlError, UsageError
 
+FREE_TEXT = ("TEXT", "CMD")  # metavars of options that take whatever a person writes
+
 
 class Verb(Protocol):
-    def parser(self) -> argparse.ArgumentParser: ...
+    def parser(self) -> Parser: ...
     def run(self, arguments: argparse.Namespace) -> int: ...
 
 
@@ -28,7 +30,10 @@ class Formatter(argparse.RawDescriptionHelpFormatter):
 class Parser(argparse.ArgumentParser):
     """An argument parser whose errors are ours: one line, and where to read on."""
 
-    def __init__(self, verb: str, description: str, examples: str) -> None:
+    def __init__(
+        self, verb: str, description: str, examples: str, *, takes_native: bool = False
+    ) -> None:
+        self._takes_native = takes_native  # words after -- are another program's: `.native`
         super().__init__(
             prog=f"agentctl {verb}",
             description=description,
@@ -36,6 +41,29 @@ class Parser(argparse.ArgumentParser):
             formatter_class=Formatter,
             allow_abbrev=False,
         )
+
+    def parse_words(self, words: list[str]) -> argparse.Namespace:
+        if not self._takes_native:
+            return self.parse_args(words)
+        ours, native = self._split(words)
+        # intermixed: positional words may stand between the options
+        given = self.parse_intermixed_args(ours)
+        given.native = native
+        return given
+
+    def _split(self, words: list[str]) -> tuple[list[str], tuple[str, ...]]:
+        """Our words, and another program's after `--`. What follows an option of free text is its text,
+        whatever it looks like: argparse takes a prompt that begins with a dash for an option."""
+        ours, rest = [], list(words)
+        while rest:
+            word = rest.pop(0)
+            if word == "--":
+                break
+            action = self._option_string_actions.get(word)
+            if action is not None and action.metavar in FREE_TEXT and rest:
+                word = f"{max(action.option_strings, key=len)}={rest.pop(0)}"
+            ours.append(word)
+        return ours, tuple(rest)
 
     def error(self, message: str) -> NoReturn:
         raise UsageError(message, f"see: {self.prog} --help")
@@ -53,7 +81,7 @@ def find(name: str) -> Verb:
 def run(name: str, words: list[str]) -> int:
     try:
         verb = find(name)
-        given = verb.parser().parse_args(words)
+        given = verb.parser().parse_words(words)
         if not gc.isenabled():
             gc.freeze()  # what was made so far is never looked at: there is nothing to collect in it
             gc.enable()
@@ -63,6 +91,8 @@ def run(name: str, words: list[str]) -> int:
             raise
         sys.stdout.flush()
         print(f"agentctl: {one_line(str(error))}", file=sys.stderr)
+        for line in error.said:
+            print(f"  | {one_line(line)}", file=sys.stderr)
         if error.hint:
             print(f"  {one_line(error.hint)}", file=sys.stderr)
         return error.exit_code

@@ -7,6 +7,11 @@
     rest       close the turn and sit idle (woken by SIGUSR1)
     fail       close the turn with an error and exit 1
     hang       keep the turn open for ever and write nothing
+    tool CMD   run a shell command that outlives it: in a session of its own, told whose it is
+               (without CMD: sleep)
+    stubborn   ignore SIGINT and SIGTERM from now on
+    write F T  add the text T, as a line, to the file F in its directory
+    commit     commit all that is there, by git
     exit N     close the turn and exit N
 
 With --steps the prompt is only kept and the steps come from standard input, each answered with the
@@ -33,6 +38,7 @@ VERSION = "1.0.0"
 MODEL = "demo-1"
 ENDINGS = frozenset({signal.SIGTERM, signal.SIGHUP, signal.SIGINT})
 BEAT = 0.5  # seconds between two things it says while working
+WORDY = ("tool", "write")  # steps with words, not a number
 
 
 class Journal:
@@ -43,6 +49,10 @@ class Journal:
         self._live = os.path.join(home, "live", f"{os.getpid()}.json")
         for path in (self._path, self._live):
             os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
+
+    @property
+    def exists(self) -> bool:
+        return os.path.exists(self._path)
 
     def write(self, type_: str, **fields: object) -> None:
         line = json.dumps({"type": type_, "at": time.time(), **fields})
@@ -83,7 +93,7 @@ class Agent:
         try:
             number = float(argument or 0)
         except ValueError:
-            verb, number = "", 0.0
+            verb, number = verb if verb in WORDY else "", 0.0
         if verb == "work":
             self._work(number)
         elif verb == "ask":
@@ -97,6 +107,18 @@ class Agent:
             self._close("failed")
         elif verb == "hang":
             self._open()
+        elif verb == "tool":
+            self._open()
+            _run_tool(argument or "sleep 1000")
+        elif verb == "write":
+            self._open()
+            _write(argument)
+        elif verb == "commit":
+            self._open()
+            _commit()
+        elif verb == "stubborn":
+            for number in (signal.SIGINT, signal.SIGTERM):
+                signal.signal(number, signal.SIG_IGN)
         elif verb == "exit":
             if self._turn_open:
                 self._close("completed" if number == 0 else "failed")
@@ -123,11 +145,13 @@ class Agent:
 
     def _await_answer(self) -> None:
         # The others are blocked meanwhile: no handler interrupts sigwait(), it must fetch them.
-        signal.pthread_sigmask(signal.SIG_BLOCK, ENDINGS)
-        got = signal.sigwait({signal.SIGUSR1, *ENDINGS})
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, ENDINGS)
-        if got != signal.SIGUSR1:
-            signal.raise_signal(got)
+        while True:
+            signal.pthread_sigmask(signal.SIG_BLOCK, ENDINGS)
+            got = signal.sigwait({signal.SIGUSR1, *ENDINGS})
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, ENDINGS)
+            if got == signal.SIGUSR1:
+                return
+            signal.raise_signal(got)  # ends it, unless it is stubborn
 
     def _forget_answers(self) -> None:
         """Given before there was a question."""
@@ -162,30 +186,64 @@ class Agent:
         sys.exit(code)
 
 
+def _run_tool(command: str) -> None:
+    """As agents do: not waited for, and with their pid in its environment."""
+    environ = {**os.environ, "DEMO_AGENT_PID": str(os.getpid())}
+    null = [(os.POSIX_SPAWN_OPEN, stream, os.devnull, os.O_RDWR, 0) for stream in (0, 1, 2)]
+    words = ["sh", "-c", f"exec {command}" if command.startswith("sleep ") else command]
+    signals = [signal.SIGUSR1, *ENDINGS]
+    os.posix_spawnp(
+        words[0], words, environ, file_actions=null, setsid=True, setsigmask=(), setsigdef=signals
+    )
+
+
+def _write(argument: str) -> None:
+    name, _, text = argument.partition(" ")
+    with open(name, "a", encoding="utf-8") as file:
+        file.write(f"{text}\n")
+
+
+def _commit() -> None:
+    """As an agent does that was told to: with a name of its own, whoever is at home here."""
+    who = ("-c", "user.name=Demo Agent", "-c", "user.email=demo-agent@localhost")
+    for words in (("add", "--all"), (*who, "commit", "--quiet", "--message", "what I was asked for")):
+        if os.spawnvp(os.P_WAIT, "git", ("git", *words)):  # noqa: S606 - no shell is wanted
+            print(f"demo-agent: git {' '.join(words)} failed", file=sys.stderr)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(prog="demo-agent", description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("prompt", help='what to do, e.g. "work 20, ask, work 5, exit 3"')
+    parser.add_argument(
+        "prompt", help='what to do, e.g. "work 20, ask, work 5, exit 3"; -: standard input'
+    )
     parser.add_argument("--steps", action="store_true", help="take steps from standard input")
     parser.add_argument("--resume", metavar="ID", help="go on with a session")
+    parser.add_argument("--model", default=MODEL, help="the name to go by")
+    parser.add_argument("--late", type=float, default=0.0, help="seconds before there is a session")
     arguments = parser.parse_args()
+    prompt = sys.stdin.read() if arguments.prompt == "-" else arguments.prompt
     with open("/proc/self/comm", "w", encoding="ascii") as comm:
         comm.write("demo-agent")  # "python" would say nothing to a person looking at ps
     home = os.environ.get("DEMO_AGENT_HOME") or os.path.expanduser("~/.demo-agent")
+    time.sleep(arguments.late)  # as agents do that load for long
     session = arguments.resume or str(uuid.uuid4())
     journal = Journal(home, session)
+    if arguments.resume is not None and not journal.exists:
+        print(f"demo-agent: no session {session}", file=sys.stderr)
+        sys.exit(1)
     agent = Agent(journal)
     if arguments.resume is None:
         journal.write(
-            "session", id=session, cwd=os.getcwd(), model=MODEL, version=VERSION,
+            "session", id=session, cwd=os.getcwd(), model=arguments.model, version=VERSION,
             interactive=arguments.steps,
         )  # fmt: skip
-    journal.write("say", role="user", text=arguments.prompt)
+    journal.write("say", role="user", text=prompt)
     journal.announce(session)
     if arguments.steps:
         follow(agent, session)
     else:
         print(session, flush=True)
-        perform(agent, arguments.prompt)
+        perform(agent, prompt)
     agent.end()
 
 

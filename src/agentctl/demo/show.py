@@ -1,4 +1,4 @@
-"""The show: a handful of demo agents in a temporary home, and what agentctl says of them.
+"""The show: a handful of demo agents in a temporary home, launched, watched, killed, answered, stopped.
 
 Everything happens below one temporary directory. The agents carry a marker in their environment and
 agentctl is confined to it, so nobody else's agents appear; they are signalled by identity only.
@@ -6,6 +6,7 @@ agentctl is confined to it, so nobody else's agents appear; they are signalled b
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import signal
@@ -15,20 +16,20 @@ import tempfile
 import time
 import uuid
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 import agentctl
-from agentctl import paths
 from agentctl.adapters.registry import registered
 from agentctl.cli import text
-from agentctl.store import launches
+from agentctl.errors import SourceError
 from agentctl.truth import procfs
 from agentctl.truth.look import Look
-from agentctl.truth.model import Launch
 from agentctl.truth.pidfd import Handle
+from agentctl.truth.procfs import Process
 from agentctl.truth.survey import Wanted, survey
 
 MARKER = "AGENTCTL_DEMO"
+GROUP = "demo"
 PATIENCE = 15.0  # seconds until the agents have done what we announce
 BEAT = 0.05
 # All that the agents and agentctl get of our environment: no variable of a real agent may lead them
@@ -38,48 +39,18 @@ KEPT = frozenset(
 )
 CAST = (
     ("shop", "fix the checkout", "work 600"),
-    ("shop", "update the docs", "work 1, exit 0"),
+    ("docs", "update the docs", "work 1, exit 0"),
     ("api", "rename the table", "work 1, ask, work 600"),
-    ("api", "review the diff", "work 1, rest"),
+    ("infra", "review the diff", "work 1, rest"),
     ("web", "port the tests", "work 1, fail"),
 )
-
-
-class Actor:
-    """One demo agent that we started and will end."""
-
-    def __init__(self, directory: str, name: str, script: str, environ: dict[str, str]) -> None:
-        os.makedirs(directory, exist_ok=True)
-        command = [sys.executable, "-m", "agentctl.demo.agent", script]
-        self._child = subprocess.Popen(command, cwd=directory, env=environ, stdout=subprocess.PIPE)
-        assert self._child.stdout is not None
-        self.session = self._child.stdout.readline().decode().strip()
-        self.identity = procfs.read_process(self._child.pid, procfs.boot_id()).identity
-        self.name = name
-
-    def note(self) -> Launch:
-        return Launch(str(uuid.uuid4()), self.identity, self.session, name=self.name, group="demo")
-
-    def signal(self, number: signal.Signals) -> None:
-        with Handle(self.identity) as handle:
-            handle.signal(number)
-
-    def kill(self) -> None:
-        self.signal(signal.SIGKILL)
-        self._child.wait()
-
-    def end(self) -> None:
-        if self._child.poll() is None:
-            self.kill()
-        if self._child.stdout is not None:
-            self._child.stdout.close()
 
 
 class Show:
     """Says what it does, does it, and lets agentctl speak."""
 
     def __init__(self, home: str, *, pause: float) -> None:
-        marker = uuid.uuid4().hex
+        self._marker = uuid.uuid4().hex
         self.home = home
         self._pause = pause
         kept = {n: v for n, v in os.environ.items() if n in KEPT or n.startswith(("LC_", "PYTHON"))}
@@ -89,24 +60,46 @@ class Show:
             "PYTHONPATH": os.pathsep.join(filter(None, (package, os.environ.get("PYTHONPATH")))),
             "HOME": home,
             "AGENTCTL_HOME": f"{home}/.agentctl",
-            "AGENTCTL_CONFINE": f"{MARKER}={marker}",
-            MARKER: marker,
+            "AGENTCTL_CONFINE": f"{MARKER}={self._marker}",
+            MARKER: self._marker,
         }
-        self.actors: list[Actor] = []
+        self.sessions: list[str] = []
 
     def say(self, line: str) -> None:
         print("\n" + text.paint(f"▸ {line}", "bold", on=text.coloured()), flush=True)
 
     def agentctl(self, *words: str) -> None:
-        print(f"$ agentctl {' '.join(words)}".rstrip(), flush=True)
+        shown = " ".join(f'"{word}"' if " " in word else word for word in words)
+        print(f"$ agentctl {shown}".rstrip(), flush=True)
         # capture nothing: it writes to our own terminal and sees its width
         subprocess.run([sys.executable, "-m", "agentctl", *words], env=self._environ, check=False)
 
     def begin(self) -> None:
         for directory, name, script in CAST:
-            actor = Actor(f"{self.home}/{directory}", name, script, self._environ)
-            launches.record(paths.notes_file(f"{self.home}/.agentctl"), actor.note())
-            self.actors.append(actor)
+            os.makedirs(f"{self.home}/{directory}")
+            where = f"{self.home}/{directory}"
+            words = ("launch", "demo", "--cwd", where, "--name", name, "--group", GROUP, "-p", script)
+            print(
+                f"$ agentctl launch demo --cwd ~/{directory} --name {name!r} -p {script!r}", flush=True
+            )
+            self.sessions.append(self._launched(*words))
+
+    def _launched(self, *words: str) -> str:
+        command = [sys.executable, "-m", "agentctl", *words, "--json"]
+        done = subprocess.run(command, env=self._environ, stdout=subprocess.PIPE, check=True)
+        session = str(json.loads(done.stdout)["sessions"][0]["id"])
+        print(session, flush=True)
+        return session
+
+    def signal(self, session: str, number: signal.Signals) -> None:
+        """To the process that runs it, by its identity."""
+        look = Look.take(self._environ)
+        for found in survey(look, registered(["demo"]), deadline=PATIENCE).sessions:
+            if found.seen.session_id == session and found.seen.owner is not None:
+                with Handle(found.seen.owner.identity) as handle:
+                    handle.signal(number)
+                    if number == signal.SIGKILL:
+                        handle.wait(PATIENCE)
 
     def wait(self, seconds: float) -> None:
         """Let the audience read. Nothing depends on it."""
@@ -122,12 +115,25 @@ class Show:
         look = Look.take(self._environ)
         found = survey(look, registered(["demo"]), Wanted(), deadline=PATIENCE).sessions
         by_id = {session.seen.session_id: session.verdict for session in found}
-        verdicts = [by_id.get(actor.session) for actor in self.actors]
+        verdicts = [by_id.get(session) for session in self.sessions]
         return tuple((v.outcome or v.status) if v else "unknown" for v in verdicts)
 
     def end(self) -> None:
-        for actor in self.actors:
-            actor.end()
+        """Every process of the show, whatever became of it."""
+        while left := self._left():
+            for process in left:
+                with suppress(SourceError), Handle(process.identity) as handle:
+                    handle.signal(signal.SIGKILL)
+                    handle.wait(PATIENCE)
+
+    def _left(self) -> list[Process]:
+        return [p for p in procfs.read_table().values() if p.alive and self._is_ours(p)]
+
+    def _is_ours(self, process: Process) -> bool:
+        try:
+            return process.environ().get(MARKER) == self._marker
+        except SourceError:  # another user's, or gone
+            return False
 
 
 @contextmanager
@@ -145,32 +151,46 @@ def play(*, pause: float = 1.0) -> None:
     signal.signal(signal.SIGTERM, _leave)  # so that we clean up then, too
     signal.signal(signal.SIGHUP, _leave)
     with stage(pause=pause) as show:
-        show.say("Five demo agents start in a temporary home. No key, no network, no model.")
-        show.begin()
-        show.agentctl()
-        show.wait(1)
-        show.until("running", "completed", "waiting", "idle", "failed")
-        show.say("A moment later: one waits for a person and comes first, two are done.")
-        show.agentctl("list", "-a")
-        fixer, _, asker, *_ = show.actors
-        show.wait(2)
-        show.say("How do we know that it waits? Every verdict shows its evidence.")
-        show.agentctl("why", asker.session[:8])
-        show.wait(2)
-        show.say("Kill one with -9. It cannot say goodbye; the kernel's word is enough.")
-        fixer.kill()
-        show.agentctl("why", fixer.session[:8])
-        show.wait(2)
-        show.say("Somebody answers the one that waited; it goes on at once.")
-        asker.signal(signal.SIGUSR1)
-        show.until("killed", "completed", "running", "idle", "failed")
-        show.agentctl()
-        show.wait(2)
-        show.say("Delete our state directory. Labels go; the truth was never in it.")
-        shutil.rmtree(f"{show.home}/.agentctl")
-        show.agentctl("list", "-a")
+        _watch(show)
+        _act(show)
         show.say("Clean up: our agents are ended by identity, the home is removed.")
     print("\nNext: `agentctl` in your own terminal shows the agents that run on this machine.")
+
+
+def _watch(show: Show) -> None:
+    show.say("Launch five demo agents in a temporary home. No key, no network, no model.")
+    show.begin()
+    show.wait(1)
+    show.until("running", "completed", "waiting", "idle", "failed")
+    show.say("A moment later: one waits for a person and comes first, two are done.")
+    show.agentctl("list", "-a")
+    show.wait(2)
+    show.say("How do we know that it waits? Every verdict shows its evidence.")
+    show.agentctl("why", show.sessions[2][:8])
+    show.wait(2)
+
+
+def _act(show: Show) -> None:
+    fixer, done, asker, *_ = show.sessions
+    show.say("Kill one with -9. It cannot say goodbye; the kernel's word is enough.")
+    show.signal(fixer, signal.SIGKILL)
+    show.agentctl("why", fixer[:8])
+    show.wait(2)
+    show.say("Somebody answers the one that waited; it goes on at once.")
+    show.signal(asker, signal.SIGUSR1)
+    show.until("killed", "completed", "running", "idle", "failed")
+    show.agentctl()
+    show.wait(2)
+    show.say("Go on with one that was done: the same session, in its own directory.")
+    show.agentctl("resume", done[:8], "work 1, exit 0", "--wait")
+    show.wait(1)
+    show.say("Delete our state directory. Labels go; the truth was never in it.")
+    shutil.rmtree(f"{show.home}/.agentctl")
+    show.agentctl("list", "-a")
+    show.wait(2)
+    show.say("Stop one, with a proof.")
+    show.agentctl("stop", asker[:8])
+    show.wait(1)
 
 
 def _leave(number: int, _: object) -> None:

@@ -26,6 +26,7 @@ FORMAT = 3
 # Seconds. A file as young as that may change again within the grain of its time stamp, and keep its
 # size: it is not remembered yet.
 GRAIN = 1.0
+WRITING = 3600.0  # seconds: nobody writes one for that long
 
 Entry = tuple[tuple[object, ...], Any]  # the stamp of a file, and what it said, as plain values
 
@@ -93,6 +94,41 @@ def save(path: str, entries: dict[str, Entry]) -> None:
             os.unlink(fresh)
         except OSError:  # it was never made
             pass
+
+
+def forget_absent(path: str, *, dry_run: bool = False) -> int:
+    """Drops what files said that do not exist any more, and tells how many. A file that cannot be asked
+    about may come back, with its volume."""
+    known = load(path)
+    gone = [name for name in known if _is_absent(name)]
+    if gone and not dry_run:
+        save(path, {name: known[name] for name in known.keys() - set(gone)})
+    return len(gone)
+
+
+def unfinished(path: str) -> list[str]:
+    """What writers have left that were killed before their file was whole."""
+    directory, name = os.path.split(path)
+    try:
+        with os.scandir(directory) as entries:
+            mine = [
+                e for e in entries if e.name.startswith(f"{name}.") and e.name[len(name) + 1 :].isdigit()
+            ]
+            return [
+                e.path for e in mine if e.stat(follow_symlinks=False).st_mtime < time.time() - WRITING
+            ]
+    except OSError:  # no directory, or one that has just been tidied by another
+        return []
+
+
+def _is_absent(path: str) -> bool:
+    try:
+        os.stat(path)
+    except (FileNotFoundError, NotADirectoryError):
+        return True
+    except (OSError, ValueError, TypeError):
+        return False
+    return False
 
 
 def _seal(body: bytes) -> bytes:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import sqlite3
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 
-from agentctl.errors import Malformed, SourceError, Unsupported
+from agentctl.errors import Forbidden, Malformed, SourceError, Unsupported
 from agentctl.store.private import make_private
 from agentctl.truth.files import translated
 
-PATIENCE = 5.0  # seconds: writers hold it for microseconds, but there may be fifty of them
+PATIENCE = 20.0  # seconds: writers hold it for microseconds, but there may be fifty of them
 BEAT = 0.005
 
 # Each runs once, in order; `pragma user_version` counts those that have. Never edit one: add one.
@@ -23,26 +25,62 @@ MIGRATIONS = (
         created_at real not null
     ) strict
     """,
+    # what only people and `finish` need, as JSON: a new fact is no migration
+    "alter table launch add column detail text not null default '{}'",
+    "alter table launch add column ended_at real",
+    "alter table launch add column exit_code integer",
+    "alter table launch add column finished_at real",
+    """
+    create table lock (
+        directory text not null,
+        launch text not null default '', -- empty: a person's own
+        boot text, pid integer, start integer, namespace text, -- who holds it; null for a person's own
+        "by" text, reason text,
+        created_at real not null, expires_at real,
+        primary key (directory, launch)
+    ) strict
+    """,
 )
 
 
-def open_writable(path: str) -> sqlite3.Connection:
+def open_writable(path: str, patience: float = PATIENCE) -> sqlite3.Connection:
     """Create it if need be and bring it up to date."""
     try:
         make_private(path)
     except OSError as error:
         raise translated(error, path) from error
-    connection = sqlite3.connect(path, timeout=PATIENCE, isolation_level=None)
+    connection = sqlite3.connect(path, timeout=patience, isolation_level=None)
     try:
         _write_ahead(connection)
+        connection.execute("pragma synchronous = normal")  # a power cut may cost the last note
         _migrate(connection, path)
     except sqlite3.Error as error:
         connection.close()
-        raise Malformed(path, str(error)) from error
+        raise _answer(error, path) from error
     except SourceError:
         connection.close()
         raise
     return connection
+
+
+@contextmanager
+def transaction(path: str, patience: float = PATIENCE) -> Iterator[sqlite3.Connection]:
+    """All of it or nothing, one writer after the other: what is read inside is true until the end."""
+    connection = open_writable(path, patience)
+    try:
+        connection.execute("begin immediate")
+        yield connection
+        connection.execute("commit")
+    except (sqlite3.Error, UnicodeEncodeError) as error:
+        raise _answer(error, path) from error
+    finally:
+        connection.close()  # rolls back what was not committed
+
+
+def _answer(error: Exception, path: str) -> SourceError:
+    if getattr(error, "sqlite_errorcode", 0) & 0xFF == sqlite3.SQLITE_BUSY:
+        return Forbidden(path, "another program has held it for too long")
+    return Malformed(path, str(error))
 
 
 def _write_ahead(connection: sqlite3.Connection) -> None:

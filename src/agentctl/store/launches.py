@@ -5,55 +5,54 @@ from __future__ import annotations
 
 import json
 import sqlite3
-import time
 from typing import Any
 
-from agentctl.errors import Forbidden, Gone, Malformed
-from agentctl.store import db
-from agentctl.truth import files
-from agentctl.truth.model import Launch, ProcessIdentity
+from agentctl.errors import Forbidden, Gone, Malformed, SourceError
+from agentctl.truth import files, jsonl
+from agentctl.truth.model import Exit, HookRun, Launch, ProcessIdentity, Worktree
 from agentctl.truth.sqlite_ro import Database
 
-_ALL = 'select id, boot, pid, start, session_id, name, "group", spec, meta from launch'
-
-
-def record(path: str, launch: Launch) -> None:
-    connection = db.open_writable(path)
-    try:
-        connection.execute(
-            "insert or replace into launch values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-            (
-                launch.id,
-                *launch.identity,
-                launch.session_id,
-                launch.name,
-                launch.group,
-                launch.spec,
-                json.dumps(dict(launch.meta)),
-                time.time(),
-            ),
-        )
-    except (sqlite3.Error, UnicodeEncodeError) as error:
-        raise Malformed(path, str(error)) from error
-    finally:
-        connection.close()
+_ALL = (
+    'select id, boot, pid, start, session_id, name, "group", spec, meta, detail, created_at, ended_at,'
+    " exit_code from launch order by created_at"
+)
+_BEFORE_DETAIL = _ALL.replace("detail", "'{}'").replace("ended_at", "null").replace("exit_code", "null")
 
 
 def recorded(path: str) -> list[Launch]:
-    """All notes; none when there is no database. Raises SourceError when it cannot be read."""
+    """All notes, oldest first; none when there is no database. Raises SourceError."""
     try:
         files.status(path)
     except Gone:
         return []
     try:
         with Database(path) as database:
-            rows = database.rows(_ALL)
+            have = database.columns("launch")
+            rows = database.rows(_ALL if "detail" in have else _BEFORE_DETAIL)
     except Forbidden:
         rows = _read_only(path)
     try:
-        return [_launch(row) for row in rows]
+        return [_launch(row, path) for row in rows]
     except (ValueError, TypeError, AttributeError) as error:
         raise Malformed(path, f"a launch note that makes no sense: {error}") from error
+
+
+def folder(path: str, launch_id: str) -> str:
+    """Where a launch keeps its prompt, its output and how it ended."""
+    return f"{path.rpartition('/')[0]}/launches/{launch_id}"
+
+
+def exit_record(path: str, launch_id: str) -> Exit | None:
+    """What the shim wrote down when the agent ended. Raises SourceError, but not for its absence."""
+    source = f"{folder(path, launch_id)}/exit"
+    try:
+        told = jsonl.parse(files.whole(source).data)
+    except Gone:
+        return None
+    code, at = (told or {}).get("code"), (told or {}).get("at")
+    if not isinstance(code, int) or not isinstance(at, float):
+        raise Malformed(source, "not an exit record")
+    return Exit(code, at, source)
 
 
 def _read_only(path: str) -> list[tuple[Any, ...]]:
@@ -71,7 +70,35 @@ def _read_only(path: str) -> list[tuple[Any, ...]]:
         connection.close()
 
 
-def _launch(row: tuple[Any, ...]) -> Launch:
-    id_, boot, pid, start, session, name, group, spec, meta = row
+def _launch(row: tuple[Any, ...], path: str) -> Launch:
+    id_, boot, pid, start, session, name, group, spec, meta, detail, created, ended_at, code = row
     pairs = tuple((key, str(value)) for key, value in json.loads(meta).items())
-    return Launch(id_, ProcessIdentity(boot, pid, start), session, name, group, spec, pairs)
+    more = json.loads(detail)
+    worktree = more.get("worktree")
+    return Launch(
+        id_,
+        ProcessIdentity(boot, pid, start),
+        session,
+        name,
+        group,
+        spec,
+        pairs,
+        more.get("adapter"),
+        more.get("cwd"),
+        more.get("model"),
+        Worktree(*worktree) if worktree else None,
+        more.get("on_complete"),
+        created,
+        _ended(path, id_, ended_at, code),
+        tuple(HookRun(*run) for run in more.get("hooks", ())),
+        more.get("expired_at"),
+    )
+
+
+def _ended(path: str, launch_id: str, at: float | None, code: int | None) -> Exit | None:
+    if at is not None and code is not None:
+        return Exit(code, at, f"{path}#{launch_id}")
+    try:
+        return exit_record(path, launch_id)
+    except SourceError:  # half a record is none: how it ended is then not known
+        return None

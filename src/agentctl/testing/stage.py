@@ -8,17 +8,22 @@ signalled.
 from __future__ import annotations
 
 import os
+import shlex
 import shutil
+import signal
 import sys
 import sysconfig
 import uuid
 from pathlib import Path
 
 import agentctl
-from agentctl.adapters.registry import registered
-from agentctl.testing.puppet import Puppet
+from agentctl.adapters.registry import load, registered
+from agentctl.errors import Gone, SourceError
+from agentctl.testing.puppet import DEADLINE, Puppet
+from agentctl.truth import pidfd, procfs
 from agentctl.truth.look import Look
 from agentctl.truth.model import Session
+from agentctl.truth.procfs import Process
 from agentctl.truth.survey import Survey, Wanted, survey
 
 MARKER = "AGENTCTL_STAGE"
@@ -45,6 +50,7 @@ class Stage:
             "AGENTCTL_CONFINE": f"{MARKER}={self.marker}",
             "PATH": "/usr/bin:/bin",
             "TMPDIR": str(root),
+            "AGENTCTL_SETTLE": "0",  # fakes fail when they are told to: a launch need not stay
             MARKER: self.marker,
         }
 
@@ -72,6 +78,33 @@ class Stage:
         puppet = Puppet(self.program(prompt, resume), given, str(directory))
         self.puppets.append(puppet)
         return puppet
+
+    def install(self) -> Path:
+        """Puts a program of the agent's name on the PATH of this stage, for `agentctl launch` and others
+        who start it by name. It acts by its prompt: see `Player`. What it leaves behind ends with
+        the stage."""
+        program = self.root / "bin" / load(self.adapter).binary
+        program.parent.mkdir(exist_ok=True)
+        settings = "".join(f"export {k}={shlex.quote(v)}\n" for k, v in self._interpreter().items())
+        program.write_text(f'#!/bin/sh\n{settings}exec {shlex.join(self.launched())} "$@"\n')
+        program.chmod(0o755)
+        self.environ["PATH"] = f"{program.parent}:/usr/bin:/bin"
+        return program
+
+    def launched(self) -> list[str]:
+        """The words before the agent's own, when it is called by its name."""
+        return self.program("", None)
+
+    def processes(self) -> list[Process]:
+        """Every live process of this stage, known by its environment: launchers, agents, tools."""
+        found = []
+        for process in procfs.read_table().values():
+            try:
+                if process.alive and process.environ().get(MARKER) == self.marker:
+                    found.append(process)
+            except SourceError:  # ended meanwhile, or another user's
+                continue
+        return [process for process in found if process.pid != os.getpid()]
 
     def masked(self, *path: str) -> str:
         """The Python interpreter under another name, so that /proc/PID/exe says what it must."""
@@ -106,6 +139,9 @@ class Stage:
         for puppet in self.puppets:
             if not puppet.ended:
                 puppet.kill()
+        while left := self.processes():  # tools survive their agent's end
+            for process in left:
+                _kill(process)
 
     def _interpreter(self) -> dict[str, str]:
         """What a copied interpreter needs to find its library and this package."""
@@ -117,3 +153,12 @@ class Stage:
             "LD_LIBRARY_PATH": libraries,
             "PYTHONDONTWRITEBYTECODE": "1",
         }
+
+
+def _kill(process: Process) -> None:
+    try:
+        with pidfd.Handle(process.identity) as handle:
+            handle.signal(signal.SIGKILL)
+            handle.wait(DEADLINE)
+    except Gone:
+        pass  # it had ended already

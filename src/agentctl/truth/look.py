@@ -12,8 +12,8 @@ from typing import Any, Protocol
 
 from agentctl.errors import Forbidden, Gone, SourceError
 from agentctl.truth import clock, files, procfs
-from agentctl.truth.bind import gone, nobody
-from agentctl.truth.model import Evidence, Facts, Problem
+from agentctl.truth.bind import Tie, gone, nobody
+from agentctl.truth.model import Evidence, Facts, Launch, Problem, ProcessIdentity
 from agentctl.truth.plain import pack, unpack
 from agentctl.truth.procfs import Process
 
@@ -53,6 +53,7 @@ class Look:
         self.aside: dict[int, str] = {}  # of these, those that run no session by design, and why
         self.problems: list[Problem] = []
         self.complaints = 0  # how often there was one, counting those that are told already
+        self.notes: Mapping[ProcessIdentity, Launch] = {}  # by the process that we started
         self._mounts = os.readlink("/proc/self/ns/mnt")
         self._children: dict[int, list[Process]] | None = None
 
@@ -66,7 +67,7 @@ class Look:
 
     def scoped(self, adapter: str) -> Look:
         view = Look(self.table, self.environ, self.now, confine=self.confine, memory=self.memory)
-        view.boot_time, view.adapter = self.boot_time, adapter
+        view.boot_time, view.adapter, view.notes = self.boot_time, adapter, self.notes
         return view
 
     # processes
@@ -94,6 +95,19 @@ class Look:
             found.extend(nearest)
             queue.extend(nearest)
         return found
+
+    def noted(self) -> list[Tie]:
+        """What our launch notes say of these processes, or of the wrapper that one was started by. (A
+        Codex that a launched Claude has started is not what that note is about.)"""
+        ties = []
+        for process in self.owned if self.notes else ():
+            parent = self.table.get(process.parent)
+            started = (process, parent) if parent is not None else (process,)
+            notes = (self.notes.get(each.identity) for each in started)
+            note = next((n for n in notes if n is not None and n.adapter in (None, self.adapter)), None)
+            if note is not None and note.session_id is not None:
+                ties.append(Tie(note.session_id, process, "launch note", f"launch:{note.id}"))
+        return ties
 
     def set_aside(self, process: Process, why: str) -> None:
         """This process of ours runs no session, by design: no row for it."""

@@ -137,6 +137,33 @@ class Problem(NamedTuple):
     source: str = ""
 
 
+class Exit(NamedTuple):
+    """How a process that we started ended: its parent's word, kept on disk."""
+
+    code: int  # exit code, or minus the signal
+    at: float
+    address: str  # the file that says so
+
+
+class HookRun(NamedTuple):
+    """One run of a person's own command at the start or the end of a launch."""
+
+    hook: str  # on-create, on-complete
+    command: str
+    code: int | None  # None: it was ended for taking too long
+    seconds: float
+    output: str  # the file that holds what it said
+
+
+class Worktree(NamedTuple):
+    """The checkout that was made for a launch."""
+
+    repository: str  # its main checkout
+    path: str
+    branch: str
+    base: str  # the commit it began at
+
+
 class Launch(NamedTuple):
     """What only we know of a start we made. Decorates a session, never creates or kills one."""
 
@@ -147,6 +174,15 @@ class Launch(NamedTuple):
     group: str | None = None
     spec: str | None = None
     meta: tuple[tuple[str, str], ...] = ()
+    adapter: str | None = None
+    cwd: str | None = None
+    model: str | None = None  # as asked for
+    worktree: Worktree | None = None
+    on_complete: str | None = None
+    created_at: float | None = None
+    ended: Exit | None = None
+    hooks: tuple[HookRun, ...] = ()
+    expired_at: float | None = None  # its time was over then, and it was ended for that
 
 
 class Session(NamedTuple):

@@ -16,7 +16,16 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 from agentctl.errors import Gone, SourceError
 from agentctl.truth.judge import judge
 from agentctl.truth.look import Look, twins
-from agentctl.truth.model import Evidence, Facts, Launch, Observation, Problem, Session, Verdict
+from agentctl.truth.model import (
+    Evidence,
+    Exit,
+    Facts,
+    Launch,
+    Observation,
+    Problem,
+    Session,
+    Verdict,
+)
 from agentctl.truth.procfs import Process
 from agentctl.truth.sound import sound
 
@@ -26,6 +35,7 @@ if TYPE_CHECKING:
 DEADLINE = 2.0  # seconds an adapter may take
 PATIENCE = 0.1  # seconds before the others stop waiting for it
 PATIENCE_FOR_ALL = 0.5  # the same when all ended sessions are wanted: to read thousands is not to hang
+SAME_MOMENT = 0.05  # seconds between a process's last word and its end, for clocks that are coarse
 
 
 class Wanted(NamedTuple):
@@ -149,6 +159,7 @@ def survey(
     notes: Sequence[Launch] = (),
 ) -> Survey:
     """Every live session; with `wanted`, the ended ones too."""
+    look.notes = {note.identity: note for note in notes}
     runs = []
     for registered in adapters:
         comms = registered.comms
@@ -203,7 +214,8 @@ def _work_through(runs: Sequence[_Run], wanted: Wanted | None) -> None:
 
 
 class _Decorations:
-    """Launch notes by identity and by session id. They label; they never create or end a row."""
+    """Launch notes by identity and by session id. They label, and tell how a process ended that is
+    gone anyway; they never create or end a row."""
 
     def __init__(self, notes: Sequence[Launch]) -> None:
         self._by_identity: Mapping[ProcessIdentity, Launch] = {n.identity: n for n in notes}
@@ -213,4 +225,18 @@ class _Decorations:
         note = self._by_session.get(seen.session_id or "")
         if note is None and seen.owner is not None:
             note = self._by_identity.get(seen.owner.identity)
-        return Session(seen, verdict, note)
+        if note is None or note.ended is None or verdict.status != "stopped":
+            return Session(seen, verdict, note)
+        known = seen._replace(evidence=(*seen.evidence, _exited(note.ended, seen.facts)))
+        return Session(known, judge(known.evidence), note)
+
+
+def _exited(ended: Exit, facts: Facts) -> Evidence:
+    """How the process that we started ended. Somebody else may have gone on with the session since:
+    then this is how an earlier owner ended, and not the answer."""
+    how = f"signal {-ended.code}" if ended.code < 0 else f"exit code {ended.code}"
+    later = facts.last_activity_at is not None and facts.last_activity_at > ended.at + SAME_MOMENT
+    note = f"{how}; the session has been written to since" if later else how
+    return Evidence(
+        "exited", ended.address, "record", ended.at, note=note, trusted=not later, value=ended.code
+    )

@@ -35,8 +35,21 @@ SESSION_FIELDS: tuple[tuple[str, str, str], ...] = (
     ("agent_version", "string | null", "version of the agent that wrote it"),
     ("parent_id", "string | null", "the session that forked or spawned it"),
     ("host", "string", "the machine it is on"),
-    ("launch", "object | null", "id, name, group, spec, meta of a start agentctl made; null: not ours, or forgotten"),
+    ("launch", "object | null", "the start that agentctl made, see below; null: not ours, or forgotten"),
     ("evidence", "array", "every fact the verdict was made from, the deciding ones first"),
+)  # fmt: skip
+LAUNCH_FIELDS: tuple[tuple[str, str, str], ...] = (
+    ("id", "string", "of the launch; its processes have it as AGENTCTL_LAUNCH_ID"),
+    ("name", "string | null", "given with --name"),
+    ("group", "string | null", "given with --group, or made for several slots"),
+    ("spec", "string | null", "given with --spec"),
+    ("meta", "object", "given with --meta"),
+    ("created_at", "time | null", "when it was launched"),
+    ("model", "string | null", "the model asked for"),
+    ("worktree", "object | null", "repository, path, branch, base: the checkout made for it"),
+    ("on_complete", "string | null", "the command to run when it has ended"),
+    ("expired_at", "time | null", "when its --timeout was over and it was ended for that"),
+    ("hooks", "array", "those that ran: hook, command, code (null: took too long), seconds, output"),
 )  # fmt: skip
 EVIDENCE_FIELDS: tuple[tuple[str, str, str], ...] = (
     ("claim", "string", "alive, gone, ambiguous, hidden, working, waiting, idle or exited"),
@@ -59,6 +72,20 @@ MESSAGE_FIELDS: tuple[tuple[str, str, str], ...] = (
     ("at", "time | null", "when it was said"),
     ("tool", "string | null", "the tool called or answering"),
     ("text", "string", "what was said"),
+)
+STOPPED_FIELDS: tuple[tuple[str, str, str], ...] = (
+    ("id", "string | null", "the session; null: a process that had none"),
+    ("adapter", "string", "which agent"),
+    ("already", "boolean", "it had ended before anything was done"),
+    ("ended", "integer", "how many processes have ended, its own included"),
+    ("survivors", "array", "processes of it that could not be ended: pid, why"),
+    (
+        "spared",
+        "array",
+        "processes inside it that are not of it, as the agentctl that was called there: pid, why",
+    ),
+    ("signals", "array", "sent to its own process, in order"),
+    ("seconds", "number", "how long that took"),
 )
 
 HOST = os.uname().nodename
@@ -131,6 +158,12 @@ def launch(given: Launch | None) -> dict[str, Any] | None:
         "group": given.group,
         "spec": given.spec,
         "meta": dict(given.meta),
+        "created_at": rfc3339(given.created_at),
+        "model": given.model,
+        "worktree": given.worktree._asdict() if given.worktree is not None else None,
+        "on_complete": given.on_complete,
+        "expired_at": rfc3339(given.expired_at),
+        "hooks": [run._asdict() for run in given.hooks],
     }
 
 

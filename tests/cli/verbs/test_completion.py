@@ -4,8 +4,11 @@ import json
 
 import pytest
 
+from agentctl import paths
 from agentctl.cli.complete import SHELLS, script
 from agentctl.cli.verbs.completion import harmless
+from agentctl.store import ledger
+from agentctl.truth.model import Launch
 from tests.fakes.demo import DemoStage
 from tests.running import agentctl_of
 
@@ -25,6 +28,15 @@ def test_live_ids(stage: DemoStage) -> None:
 
 def test_no_ids(stage: DemoStage) -> None:
     assert agentctl_of(stage, "completion", "--ids") == (0, "", "")
+
+
+def test_groups(stage: DemoStage) -> None:
+    puppet = stage.start()
+    path = paths.notes_file(stage.environ["AGENTCTL_HOME"])
+    for number, group in enumerate(("fix", "$(touch x)", None, "fix", "later")):
+        note = Launch(str(number), puppet.identity, group=group, created_at=float(number))
+        ledger.record(path, note)
+    assert agentctl_of(stage, "completion", "--groups").lines == ["later", "fix"]
 
 
 @pytest.mark.parametrize("session_id", ["$(touch x)", "`x`", "a b", "a\nb", "\x1b[31m", "é", "a;b", "*"])

@@ -42,6 +42,19 @@ def test_a_stale_record_is_told_and_kept(stage: DemoStage) -> None:
     assert live.read_bytes() == before
 
 
+def test_settings_that_make_no_sense_are_wrong(stage: DemoStage) -> None:
+    assert "  ok    none made: all is as built in" in agentctl_of(stage, "doctor").lines
+    file = stage.root / "state" / "config.toml"
+    file.parent.mkdir(mode=0o700)
+    file.write_text("[defaults]\n")
+    assert f"  ok    {file}" in agentctl_of(stage, "doctor").lines
+    file.write_text("[defaults]\nmodle = 1\n")
+    ran = agentctl_of(stage, "doctor")
+    assert ran.code == 1
+    told = f"{file}:2: no setting 'defaults.modle' (did you mean defaults.model?)"
+    assert f"  wrong {told}" in ran.lines
+
+
 def test_json(stage: DemoStage) -> None:
     puppet = stage.start()
     stage.records(puppet)[0].write_text(f"rubbish {hostile.WIDE}")

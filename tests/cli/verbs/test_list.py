@@ -12,7 +12,7 @@ import pytest
 from agentctl import paths
 from agentctl.cli.text import width
 from agentctl.cli.verbs import list as verb
-from agentctl.store import launches
+from agentctl.store import ledger
 from agentctl.truth.judge import judge
 from agentctl.truth.model import Evidence, Launch, Observation, Problem, Session
 from agentctl.truth.survey import Survey
@@ -88,7 +88,7 @@ def test_by_adapter(stage: DemoStage) -> None:
 def test_by_group(stage: DemoStage) -> None:
     mine, _ = stage.start(), stage.start()
     note = Launch("1", mine.identity, mine.session_id, name="a label", group="nightly")
-    launches.record(paths.notes_file(stage.environ["AGENTCTL_HOME"]), note)
+    ledger.record(paths.notes_file(stage.environ["AGENTCTL_HOME"]), note)
     assert _ids(stage, "--group", "nightly") == [mine.session_id]
     assert _ids(stage, "--group", "other") == []
     assert "a label" in agentctl_of(stage, "list", "--group", "nightly").out

@@ -8,6 +8,7 @@ have neither file: then it is listed as the process that it is.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING
 
 from agentctl.adapters.base import Place, Wanted
 from agentctl.adapters.claude_code.registry import (
@@ -39,6 +40,9 @@ from agentctl.truth.observe import ended, facts_or_none, living
 from agentctl.truth.procfs import Process
 from agentctl.truth.survey import bare_process
 
+if TYPE_CHECKING:
+    from agentctl.adapters.plans import Command, LaunchRequest, StopPlan
+
 NAMES = ("claude", "claude.exe")  # npm's binary is called .exe on Linux too
 # Words after `claude` that start no session.
 COMMANDS = frozenset({
@@ -47,12 +51,17 @@ COMMANDS = frozenset({
     "upgrade",
 })  # fmt: skip
 CHILD = "CLAUDE_CODE_CHILD_SESSION"
+TICK = 0.02  # seconds: a start is known to a clock tick (10 ms); nobody has written a line by then
 
 
 class ClaudeCode:
     name = "claude-code"
     comms = COMMS["claude-code"]
     binary = "claude"
+    # "manual" was "default" before, which is still taken
+    permission_modes = (
+        "acceptEdits", "auto", "bypassPermissions", "default", "dontAsk", "manual", "plan",
+    )  # fmt: skip
 
     def owns(self, process: Process) -> bool:
         argv, exe = process.argv, process.exe
@@ -64,7 +73,8 @@ class ClaudeCode:
 
     def live(self, look: Look) -> Iterable[Observation]:
         papers = [paper(process, look) for process in look.owned]
-        cases = [(_tie(found, look), found) for found in papers]
+        noted = {tie.process.pid: tie for tie in look.noted()}
+        cases = [(_tie(found, look) or noted.get(found.process.pid), found) for found in papers]
         said = {p.path: status(p.record, p.path, look) for p in papers if p.record is not None}
         ties = [tie for tie, _ in cases if tie is not None]
         # of two processes on one session, the one that decides its status stands for it
@@ -99,6 +109,21 @@ class ClaudeCode:
                 if not found.foreign:
                     said = f"its process is gone (its last word: status {found.record.get('status')})"
                     look.problem("stale", said, found.path)
+
+    def launch(self, request: LaunchRequest) -> Command:
+        from agentctl.adapters.claude_code import start
+
+        return start.launch(request)
+
+    def resume(self, seen: Observation, request: LaunchRequest) -> Command:
+        from agentctl.adapters.claude_code import start
+
+        return start.resume(seen, request)
+
+    def stop_plan(self, seen: Observation) -> StopPlan:
+        from agentctl.adapters.claude_code import start
+
+        return start.stop_plan(seen)
 
 
 def _is_machinery(argv: Sequence[str]) -> bool:
@@ -182,7 +207,7 @@ def _doubt(facts: Facts, bound: Bound, look: Look) -> str:
     owner = bound.candidates[0]
     if facts.turn is None:
         return ""
-    if facts.turn.at is not None and facts.turn.at < look.started_at(owner) - 1:
+    if facts.turn.at is not None and facts.turn.at < look.started_at(owner) + TICK:
         return "written before this process started"
     # without a record nobody tells of a /clear, which leaves the arguments as they were
     headless = "-p" in owner.argv or "--print" in owner.argv

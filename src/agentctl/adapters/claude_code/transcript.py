@@ -57,10 +57,12 @@ def _read(path: str, look: Look, window: int) -> Facts:
     tally = jsonl.Tally()
     piece = files.tail(path, window)
     recent = _recent(piece, tally, look)
-    # 2.1.325 writes a 70 KB prompt_snapshot between the first reply and the end of its turn
-    if not recent.decided and piece.offset:
-        tally, piece = jsonl.Tally(), files.tail(path, window * 8)
-        recent = _recent(piece, tally, look)
+    # 2.1.325 writes a 70 KB prompt_snapshot between the first reply and the end of its turn, and
+    # several hundred if a person has appended to the system prompt
+    for wider in (8, 64):
+        if not recent.decided and piece.offset:
+            tally, piece = jsonl.Tally(), files.tail(path, window * wider)
+            recent = _recent(piece, tally, look)
     first, started_at, prompt = _opening(piece, tally)
     tokens, cost = _spent(piece)
     last = recent.last or first

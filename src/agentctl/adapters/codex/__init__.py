@@ -12,12 +12,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from agentctl.adapters.base import Place, Wanted
 from agentctl.adapters.codex import rollout
 from agentctl.adapters.codex.argv import Invocation, invocation
-from agentctl.adapters.codex.home import Titles, find, home_of, of_days, rollouts, root_of
+from agentctl.adapters.codex.home import Titles, find, home_of, of_days, packed, rollouts, root_of
 from agentctl.adapters.codex.record import message
 from agentctl.adapters.codex.rollout import Call, Rollout
 from agentctl.adapters.registry import COMMS
@@ -27,6 +27,9 @@ from agentctl.truth.look import Look
 from agentctl.truth.model import EntryPoint, Evidence, Facts, Message, Observation
 from agentctl.truth.observe import ended, living, transcript
 from agentctl.truth.procfs import Process
+
+if TYPE_CHECKING:
+    from agentctl.adapters.plans import Command, LaunchRequest, StopPlan
 
 LOCKS = "/thread-writer-locks/"
 SLACK = 0.002  # seconds: a record's time is cut to the millisecond, a file's is not
@@ -39,6 +42,7 @@ class Codex:
     name = "codex"
     comms = COMMS["codex"]
     binary = "codex"
+    permission_modes = ("read-only", "workspace-write", "danger-full-access", "approve-for-me")
 
     def owns(self, process: Process) -> bool:
         argv = process.argv
@@ -65,7 +69,7 @@ class Codex:
                     continue
                 seen.add(session_id)
                 if path.endswith(".zst"):
-                    yield from _packed(session_id, path, wanted, look)
+                    yield from packed(session_id, path, wanted, look)
                     continue
                 for ending in ended(look, session_id, path, rollout.read, wanted, may=_may_run):
                     yield _named(ending, titles.of(root, session_id))
@@ -88,6 +92,21 @@ class Codex:
                 session_id = name.removesuffix(".lock")
                 if rollout.is_id(session_id) and session_id not in held:
                     look.problem("stale", "no process holds it", f"{root}{LOCKS}{name}")
+
+    def launch(self, request: LaunchRequest) -> Command:
+        from agentctl.adapters.codex import start
+
+        return start.launch(request)
+
+    def resume(self, seen: Observation, request: LaunchRequest) -> Command:
+        from agentctl.adapters.codex import start
+
+        return start.resume(seen, request)
+
+    def stop_plan(self, seen: Observation) -> StopPlan:
+        from agentctl.adapters.codex import start
+
+        return start.stop_plan(seen)
 
 
 class Grip(NamedTuple):
@@ -192,7 +211,7 @@ def _inferred(grip: Grip, look: Look) -> Iterator[Tie]:
     for session_id, path in of_days(home_of(process, look), started, look):
         if (rollout.created_at(session_id) or 0.0) < started:
             continue
-        facts = _examined(path, look).facts
+        facts = rollout.examined(path, look).facts
         over = facts.turn is not None and facts.turn.claim == "idle"
         if over and facts.cwd == where and facts.entry_point == "headless" and not facts.parent_id:
             yield Tie(session_id, process, "inferred", path)
@@ -203,7 +222,7 @@ def _living(bound: Bound, grip: Grip, titles: Titles, look: Look) -> Observation
     lock = grip.locks.get(session_id)
     root = lock.rpartition(LOCKS)[0] if lock else home_of(grip.process, look)
     path = grip.rollouts.get(session_id) or find(root, session_id, look)
-    said = _examined(path, look) if path is not None else Rollout(blank=_visible(lock, look))
+    said = rollout.examined(path, look) if path is not None else Rollout(blank=_visible(lock, look))
     evidence = _activity(bound, grip, said, path, look)
     facts = said.facts._replace(
         title=titles.of(root, session_id), entry_point=OWNERS.get(grip.call.role, said.facts.entry_point)
@@ -266,34 +285,6 @@ def _taken_at(lock: str | None, process: Process, look: Look) -> float:
 def _visible(lock: str | None, look: Look) -> bool:
     """Whether we see the files that the process sees: not from outside its container."""
     return lock is not None and look.status(lock) is not None
-
-
-def _examined(path: str, look: Look) -> Rollout:
-    if path.endswith(".zst"):
-        look.problem("unsupported", "a compressed rollout (.jsonl.zst)", path)
-        return Rollout()
-    try:
-        said = rollout.examine(path, look)
-    except Gone:
-        return Rollout()
-    except SourceError as error:
-        look.unreadable(error)
-        return Rollout()
-    if said.facts.garbled:
-        look.problem("malformed", f"{said.facts.garbled} records not readable", path)
-    return said
-
-
-def _packed(session_id: str, path: str, wanted: Wanted, look: Look) -> Iterator[Observation]:
-    """A compressed rollout: that it is there is all we can tell."""
-    status = look.status(path)
-    if status is not None and status.st_mtime >= wanted.since:
-        # one Problem for each folder, not for each of thousands of files
-        look.problem(
-            "unsupported", "compressed rollouts (.jsonl.zst) are not read", os.path.dirname(path)
-        )
-        owner = look.unowned(status.st_mtime, uid=status.st_uid)
-        yield Observation(look.adapter, session_id, (owner,), transcript=path)
 
 
 def _named(seen: Observation, title: str | None) -> Observation:

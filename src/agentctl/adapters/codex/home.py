@@ -6,10 +6,12 @@ import os
 import time
 from collections.abc import Iterator
 
+from agentctl.adapters.base import Wanted
 from agentctl.adapters.codex.rollout import created_at, thread_id
 from agentctl.errors import Gone, SourceError
 from agentctl.truth import files, jsonl
 from agentctl.truth.look import Environ, Look, home
+from agentctl.truth.model import Observation
 from agentctl.truth.procfs import Process
 
 DAY = 86400.0
@@ -56,6 +58,18 @@ def _in(directory: str, prefix: str, look: Look) -> Iterator[tuple[str, str]]:
         session_id = thread_id(name)
         if session_id is not None and session_id.startswith(prefix):
             yield session_id, f"{directory}/{name}"
+
+
+def packed(session_id: str, path: str, wanted: Wanted, look: Look) -> Iterator[Observation]:
+    """A compressed rollout: that it is there is all we can tell."""
+    status = look.status(path)
+    if status is not None and status.st_mtime >= wanted.since:
+        # one Problem for each folder, not for each of thousands of files
+        look.problem(
+            "unsupported", "compressed rollouts (.jsonl.zst) are not read", os.path.dirname(path)
+        )
+        owner = look.unowned(status.st_mtime, uid=status.st_uid)
+        yield Observation(look.adapter, session_id, (owner,), transcript=path)
 
 
 class Titles:

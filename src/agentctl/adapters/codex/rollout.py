@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from agentctl.adapters.codex import record
+from agentctl.errors import Gone, SourceError
 from agentctl.truth import clock, files, jsonl
 from agentctl.truth.jsonl import as_dict, as_text
 from agentctl.truth.look import Look
@@ -137,6 +138,23 @@ class _First:
                 text = record.joined(payload.get("content"))
                 second_best = text[:PROMPT_CAP] if text and record.typed(payload, text) else None
         return second_best
+
+
+def examined(path: str, look: Look) -> Rollout:
+    """What it says; what cannot be read is told."""
+    if path.endswith(".zst"):
+        look.problem("unsupported", "a compressed rollout (.jsonl.zst)", path)
+        return Rollout()
+    try:
+        said = examine(path, look)
+    except Gone:
+        return Rollout()
+    except SourceError as error:
+        look.unreadable(error)
+        return Rollout()
+    if said.facts.garbled:
+        look.problem("malformed", f"{said.facts.garbled} records not readable", path)
+    return said
 
 
 def _first(path: str) -> _First:

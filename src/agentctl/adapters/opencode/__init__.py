@@ -8,6 +8,7 @@ Sessions of earlier versions are history (`old_json`).
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING
 
 from agentctl.adapters.base import Place, Wanted
 from agentctl.adapters.opencode import db as database
@@ -26,6 +27,9 @@ from agentctl.truth.observe import living
 from agentctl.truth.procfs import Process
 from agentctl.truth.sqlite_ro import Database
 
+if TYPE_CHECKING:
+    from agentctl.adapters.plans import Command, LaunchRequest, StopPlan
+
 NAMES = ("opencode", "opencode.exe")
 
 
@@ -33,6 +37,7 @@ class OpenCode:
     name = "opencode"
     comms = COMMS["opencode"]
     binary = "opencode"
+    permission_modes = ("plan", "auto")
 
     def owns(self, process: Process) -> bool:
         path = process.exe if process.exe is not None else next(iter(process.argv), "")
@@ -86,6 +91,21 @@ class OpenCode:
             yield Place("database in use", path)
         for root in look.roots(state_home):
             stale_locks(look, f"{root}/locks")
+
+    def launch(self, request: LaunchRequest) -> Command:
+        from agentctl.adapters.opencode import start
+
+        return start.launch(request)
+
+    def resume(self, seen: Observation, request: LaunchRequest) -> Command:
+        from agentctl.adapters.opencode import start
+
+        return start.resume(seen, request)
+
+    def stop_plan(self, seen: Observation) -> StopPlan:
+        from agentctl.adapters.opencode import start
+
+        return start.stop_plan(seen)
 
 
 def _known(look: Look, paths: Iterable[str]) -> frozenset[str] | None:

@@ -6,7 +6,7 @@ inference, and what kind of session it is narrows that down: `opencode run` mark
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Literal, NamedTuple
 
 from agentctl.adapters.opencode.db import Row
@@ -78,6 +78,10 @@ def read_call(process: Process, look: Look) -> Call:
     )
 
 
+def kind_of(argv: Sequence[str]) -> Kind:
+    return _kind(*_words(argv))
+
+
 def _kind(command: str, options: Mapping[str, str]) -> Kind:
     if {"-h", "--help", "-v", "--version"} & options.keys() or command in SESSIONLESS:
         return "none"
@@ -115,6 +119,7 @@ def bind_all(
 ) -> dict[str, Bound]:
     """The owner of every session that one of these processes runs or may run."""
     named = [Tie(c.session, c.process, "argument", c.address()) for c in calls if c.session is not None]
+    named += _noted(look, calls)
     taken = {tie.session_id for tie in named}
     roots = [row for row in rows if row.parent_id is None and row.id not in taken]
     local, unclear = _local(calls, roots, f"{database}#")
@@ -129,6 +134,12 @@ def bind_all(
         )
     bound.update(_children(look, rows, bound))
     return bound
+
+
+def _noted(look: Look, calls: Sequence[Call]) -> Iterator[Tie]:
+    """What we know from having started it: sure, unlike anything that follows from its directory."""
+    mine = {call.process.pid for call in calls if call.kind == "run" and call.session is None}
+    return (tie for tie in look.noted() if tie.process.pid in mine)
 
 
 def _local(calls: Sequence[Call], roots: Sequence[Row], base: str) -> tuple[list[Tie], list[Tie]]:

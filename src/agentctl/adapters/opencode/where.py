@@ -20,7 +20,7 @@ def state_home(environ: Environ) -> str | None:
     return f"{base}/opencode" if base else None
 
 
-def _chosen(environ: Environ) -> str | None:
+def chosen(environ: Environ) -> str | None:
     """The database that OPENCODE_DB names."""
     given, data = environ.get("OPENCODE_DB", ""), data_home(environ)
     if not given or given == ":memory:":
@@ -31,18 +31,18 @@ def _chosen(environ: Environ) -> str | None:
 def database_of(process: Process, look: Look) -> str | None:
     """The database that it holds open; None: none yet, or one that was deleted under it."""
     environ = look.environ_of(process)
-    chosen, data = _chosen(environ), data_home(environ)
+    named, data = chosen(environ), data_home(environ)
     try:
         held = process.open_files()
     except Gone:
         return None
     except SourceError as error:
         look.unreadable(error)
-        likely = chosen or (f"{data}/opencode.db" if data else None)
+        likely = named or (f"{data}/opencode.db" if data else None)
         return look.through(process, likely) if likely else None
     for path in held:
         name = path.rpartition("/")[2]
-        if path == chosen or (name.startswith("opencode") and name.endswith(".db")):
+        if path == named or (name.startswith("opencode") and name.endswith(".db")):
             return look.through(process, path)
         if name.startswith("opencode") and name.endswith(".db" + DELETED):
             look.problem("stale", f"deleted while pid {process.pid} uses it", path.removesuffix(DELETED))
@@ -51,7 +51,7 @@ def database_of(process: Process, look: Look) -> str | None:
 
 def databases(look: Look) -> list[str]:
     """All there are: by name, by OPENCODE_DB, and those that live processes hold."""
-    found = [path for path in look.roots(_chosen) if look.status(path) is not None]
+    found = [path for path in look.roots(chosen) if look.status(path) is not None]
     for root in look.roots(data_home):
         names = look.names(root)  # opencode-CHANNEL.db: builds that are not `latest`
         found += [f"{root}/{n}" for n in names if n.startswith("opencode") and n.endswith(".db")]

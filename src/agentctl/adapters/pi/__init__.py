@@ -13,6 +13,7 @@ versions retry without a mark; there the turn counts as failed, and its note say
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING
 
 from agentctl.adapters.base import Place, Wanted
 from agentctl.adapters.pi import binding
@@ -20,11 +21,14 @@ from agentctl.adapters.pi import places as where
 from agentctl.adapters.pi.transcript import read, retry_or_not, said
 from agentctl.adapters.registry import COMMS
 from agentctl.truth import observe
-from agentctl.truth.bind import bind
+from agentctl.truth.bind import Bound, bind
 from agentctl.truth.look import Look
 from agentctl.truth.model import EntryPoint, Evidence, Facts, Message, Observation
 from agentctl.truth.observe import ended, facts_or_none, living, transcript
 from agentctl.truth.procfs import Process
+
+if TYPE_CHECKING:
+    from agentctl.adapters.plans import Command, LaunchRequest, StopPlan
 
 BINARIES = frozenset({"pi", "pi-rust", "pi_agent_rust"})
 # Options of node and bun that take the next word as their value.
@@ -35,6 +39,7 @@ class Pi:
     name = "pi"
     comms = COMMS["pi"]
     binary = "pi"
+    permission_modes = ()
 
     def owns(self, process: Process) -> bool:
         renamed = process.argv == ("pi",)  # a moment before its comm is
@@ -58,7 +63,7 @@ class Pi:
         for session, bound in bind(claim.tie for claim in claims).items():
             path = paths.get(session)
             found = facts(path) if path is not None else Facts()
-            entry = _entry_point(bound.owner) if bound.owner is not None else None
+            entry = _entry_point(bound)
             found, doubtful = _settled(found, path)
             yield living(look, bound, path, found._replace(entry_point=entry), *doubtful)
 
@@ -76,6 +81,21 @@ class Pi:
     def places(self, look: Look) -> Iterable[Place]:
         for root in _roots(look):
             yield Place("transcripts", root)
+
+    def launch(self, request: LaunchRequest) -> Command:
+        from agentctl.adapters.pi import start
+
+        return start.launch(request)
+
+    def resume(self, seen: Observation, request: LaunchRequest) -> Command:
+        from agentctl.adapters.pi import start
+
+        return start.resume(seen, request)
+
+    def stop_plan(self, seen: Observation) -> StopPlan:
+        from agentctl.adapters.pi import start
+
+        return start.stop_plan(seen)
 
 
 def _settled(facts: Facts, path: str | None) -> tuple[Facts, tuple[Evidence, ...]]:
@@ -101,10 +121,12 @@ def _script(argv: tuple[str, ...]) -> str:
     return ""
 
 
-def _entry_point(process: Process) -> EntryPoint | None:
-    """Only while the arguments are visible."""
-    headless = {"-p", "--print", "--mode"}.intersection(process.argv)
-    return "headless" if headless else None
+def _entry_point(bound: Bound) -> EntryPoint | None:
+    """While the arguments are visible, or where they were ours."""
+    if bound.owner is None:
+        return None
+    headless = {"-p", "--print", "--mode"}.intersection(bound.owner.argv)
+    return "headless" if headless or bound.method == "launch note" else None
 
 
 def _roots(look: Look) -> list[str]:

@@ -2,7 +2,8 @@
 keeps its file open and writes no pid anywhere.
 
 Exact: a command that Pi runs for a session carries the session's id in its environment (since 0.82);
-arguments, while they are still visible (0.2 to 0.9 s, always in the Rust port).
+arguments, while they are still visible (0.2 to 0.9 s, always in the Rust port); what it told us when we
+launched it.
 
 Inferred: Pi makes the header's time, which is also in the file's name, soon after its start, long
 before it writes the file. A process's *own* files are those born in that window, in its directory,
@@ -54,8 +55,11 @@ def claims(look: Look, facts: Callable[[str], Facts]) -> list[Claim]:
     """Every reason to believe that a live process runs a session."""
     found: list[Claim] = []
     rest: dict[str, list[Process]] = {}
+    noted = {tie.process.pid: tie for tie in look.noted()}
     for process in look.owned:
         exact = _told_by_child(process, look) or _told_by_argument(process, look)
+        if exact is None and process.pid in noted:
+            exact = _told_by_note(noted[process.pid], look)
         if exact is not None:
             found.append(exact)
         elif (place := directory(process, look)) is not None:
@@ -98,6 +102,13 @@ def _environ(process: Process) -> Mapping[str, str]:
         return process.environ()
     except SourceError:  # gone, or run as another user: it tells us nothing
         return {}
+
+
+def _told_by_note(tie: Tie, look: Look) -> Claim:
+    """We launched it, and it told us its id, long before there is a file where it is an old one."""
+    place = directory(tie.process, look)
+    found = _files(place, look.names(place)) if place is not None else []
+    return Claim(tie, next((file.path for file in found if file.id == tie.session_id), None))
 
 
 def _told_by_argument(process: Process, look: Look) -> Claim | None:

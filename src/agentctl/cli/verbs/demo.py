@@ -11,7 +11,7 @@ EXAMPLES = """\
   agentctl demo --fast     without the pauses"""
 
 
-def parser() -> argparse.ArgumentParser:
+def parser() -> Parser:
     made = Parser("demo", "See agentctl at work on built-in demo agents, in a temporary home.", EXAMPLES)
     made.add_argument("--fast", action="store_true", help="do not wait for the audience")
     return made

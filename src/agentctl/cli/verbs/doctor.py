@@ -6,9 +6,10 @@ import argparse
 import json
 import os
 
+from agentctl import asking
 from agentctl.adapters import registry
 from agentctl.cli import arguments as words
-from agentctl.cli import ask, findings, text
+from agentctl.cli import findings, text
 from agentctl.cli.findings import Finding
 from agentctl.cli.verb import Parser
 from agentctl.truth.look import Look
@@ -21,14 +22,15 @@ EXAMPLES = """\
 LEVELS = {"ok": "green", "note": "yellow", "wrong": "red"}
 
 
-def parser() -> argparse.ArgumentParser:
+def parser() -> Parser:
     made = Parser("doctor", "What agentctl can see here, and what it cannot.", EXAMPLES)
     words.add_common(made)
     return made
 
 
 def run(arguments: argparse.Namespace) -> int:
-    found = [*findings.of_machine(), *findings.of_state(os.environ), *_agents(arguments.deadline)]
+    found = [*findings.of_machine(), *findings.of_state(os.environ), *findings.of_settings(os.environ)]
+    found += _agents(arguments.deadline)
     found += findings.of_extras()
     wrong = sum(finding.level == "wrong" for finding in found)
     if arguments.json:
@@ -44,7 +46,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _agents(deadline: float | None) -> list[Finding]:
-    everything = ask.everything(Wanted(), (), deadline)
+    everything = asking.everything(Wanted(), (), deadline)
     live = [s for s in everything.sessions if s.seen.owner is not None]
     problems = list(everything.problems)
     found: list[Finding] = []

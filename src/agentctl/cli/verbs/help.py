@@ -8,7 +8,7 @@ from agentctl.cli.catalogue import VERBS, help_text
 from agentctl.cli.verb import Parser, find
 
 
-def parser() -> argparse.ArgumentParser:
+def parser() -> Parser:
     made = Parser("help", "Help on a verb.", "  agentctl help list")
     made.add_argument("verb", nargs="?", metavar="VERB", help=", ".join(VERBS))
     return made

@@ -10,6 +10,7 @@ import sys
 import time
 from typing import Any, NoReturn
 
+from agentctl import asking
 from agentctl.cli import arguments as words
 from agentctl.cli import ask, rows, table, text
 from agentctl.cli.verb import Parser
@@ -29,7 +30,7 @@ PAGE = 64  # sessions written at once
 REFRESH = 1.0  # seconds. A poll, because without the daemon nobody tells us what changed elsewhere
 
 
-def parser() -> argparse.ArgumentParser:
+def parser() -> Parser:
     made = Parser("list", "Every live session on this machine; with -a the ended ones too.", EXAMPLES)
     made.add_argument("-a", "--all", action="store_true", help="ended sessions too, newest first")
     made.add_argument(
@@ -70,7 +71,7 @@ def run(arguments: argparse.Namespace) -> int:
 def _ask(arguments: argparse.Namespace) -> Survey:
     since = arguments.since or 0.0
     ended = arguments.all or arguments.since is not None or "stopped" in (arguments.status or ())
-    found = ask.everything(Wanted(since) if ended else None, arguments.adapter, arguments.deadline)
+    found = asking.everything(Wanted(since) if ended else None, arguments.adapter, arguments.deadline)
     narrow = arguments.status or arguments.group or arguments.cwd is not None
     kept = [s for s in found.sessions if _matches(s, arguments)] if narrow else found.sessions
     return Survey(rows.in_order(kept), found.problems)

@@ -23,7 +23,7 @@ EXAMPLES = """\
   agentctl logs -f 4f2a --json    one message a line, for a script"""
 
 
-def parser() -> argparse.ArgumentParser:
+def parser() -> Parser:
     made = Parser("logs", "What was said in a session.", EXAMPLES)
     made.add_argument("-n", type=words.count, metavar="N", help="only the last N messages")
     made.add_argument("-f", "--follow", action="store_true", help="go on until the session ends")

@@ -19,7 +19,7 @@ EXAMPLES = """\
 LINES = 6  # of each message
 
 
-def parser() -> argparse.ArgumentParser:
+def parser() -> Parser:
     made = Parser("peek", "The last things said in a session.", EXAMPLES)
     made.add_argument("-n", type=words.count, default=5, metavar="N", help="how many (default 5)")
     words.add_session(made)

@@ -11,7 +11,7 @@ from agentctl.cli import ask, rows, text
 from agentctl.cli.verb import Parser
 from agentctl.truth.clock import rfc3339
 from agentctl.truth.look import home
-from agentctl.truth.model import Session, Tokens
+from agentctl.truth.model import HookRun, Launch, Session, Tokens
 
 EXAMPLES = """\
   agentctl status 4f2a          any unambiguous prefix of an id
@@ -19,7 +19,7 @@ EXAMPLES = """\
   agentctl status 4f2a --json   for a script"""
 
 
-def parser() -> argparse.ArgumentParser:
+def parser() -> Parser:
     made = Parser("status", "All facts of one session.", EXAMPLES)
     words.add_session(made)
     return made
@@ -57,11 +57,29 @@ def _facts(session: Session) -> list[tuple[str, str | None]]:
         ("cost", f"${facts.cost_usd:.4f}" if facts.cost_usd is not None else None),
         ("parent", facts.parent_id),
         ("transcript", text.tilde(seen.transcript, place) if seen.transcript else None),
-        ("name", note.name if note else None),
-        ("group", note.group if note else None),
-        ("spec", note.spec if note else None),
-        *((f"meta {key}", value) for key, value in (note.meta if note else ())),
+        *(_launch(note) if note is not None else ()),
     ]
+
+
+def _launch(note: Launch) -> list[tuple[str, str | None]]:
+    tree = note.worktree
+    return [
+        ("launch", note.id),
+        ("name", note.name),
+        ("group", note.group),
+        ("spec", note.spec),
+        ("worktree", f"{tree.path}, branch {tree.branch} from {tree.base[:12]}" if tree else None),
+        *((f"meta {key}", value) for key, value in note.meta),
+        *((run.hook, _hook(run)) for run in note.hooks),
+        ("timeout", f"stopped at {_moment(note.expired_at)}" if note.expired_at is not None else None),
+    ]
+
+
+def _hook(run: HookRun) -> str:
+    """A hook's failure is never hidden."""
+    how = "ended for taking too long" if run.code is None else "done" if run.code == 0 else "FAILED"
+    code = f", exit code {run.code}" if run.code else ""
+    return f"{how}{code}, {run.seconds:.1f} s: {run.command} (said: {run.output})"
 
 
 def _status(session: Session) -> str:

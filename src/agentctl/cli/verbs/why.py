@@ -19,7 +19,7 @@ EXAMPLES = """\
   agentctl why 4f2a --json     every piece with its address, for a script"""
 
 
-def parser() -> argparse.ArgumentParser:
+def parser() -> Parser:
     made = Parser(
         "why", "The evidence behind a session's status, each piece with its address.", EXAMPLES
     )

@@ -1,0 +1,102 @@
+"""How anyone asks: one look, one survey, our notes and our cache. Every verb comes through here, so
+they cannot disagree."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+
+from agentctl import paths
+from agentctl.adapters.registry import registered
+from agentctl.errors import Ambiguous, NotFound, SourceError, UsageError
+from agentctl.truth import files
+from agentctl.truth.look import Look, Memory
+from agentctl.truth.model import Launch, Session
+from agentctl.truth.survey import DEADLINE, Survey, Wanted, survey
+
+
+def everything(
+    wanted: Wanted | None = None, adapters: Sequence[str] = (), deadline: float | None = None
+) -> Survey:
+    """Live sessions, and with `wanted` the ended ones."""
+    state = paths.state_directory(os.environ)
+    if wanted is None or state is None or wanted.id_prefix:  # few files: not worth a cache
+        return _survey(state, wanted, adapters, deadline, None)
+    from agentctl.store.cache import Cache
+
+    with Cache(paths.cache_file(state)) as cache:
+        return _survey(state, wanted, adapters, deadline, cache)
+
+
+def chosen(text: str) -> Wanted | None:
+    """Which ended sessions to look for when this id, prefix or `pid:N` is meant."""
+    if not text.strip():
+        raise UsageError("an empty id", "agentctl list shows the ids")
+    return None if text.startswith("pid:") else Wanted(id_prefix=text)
+
+
+def only(found: Survey, text: str) -> Session:
+    """The session of that id, prefix, or `pid:N`. Raises NotFound or Ambiguous."""
+    if text.startswith("pid:"):
+        return _by_pid(found, text)
+    matching = [s for s in found.sessions if (s.seen.session_id or "").startswith(text)]
+    exact = [s for s in matching if s.seen.session_id == text]
+    return _only(exact or matching, text)
+
+
+def _survey(
+    state: str | None,
+    wanted: Wanted | None,
+    adapters: Sequence[str],
+    deadline: float | None,
+    memory: Memory | None,
+) -> Survey:
+    look = Look.take(memory=memory)
+    chosen = registered(adapters)
+    notes = _notes(state, look)
+    limit = deadline if deadline is not None else _deadline()
+    return survey(look, chosen, wanted, deadline=limit, notes=notes)
+
+
+def _notes(state: str | None, look: Look) -> Sequence[Launch]:
+    if state is None:
+        return ()
+    path = paths.notes_file(state)
+    try:
+        if not files.exists(path):  # the usual case: spares the import of sqlite3
+            return ()
+        from agentctl.store import launches
+
+        return launches.recorded(path)
+    except SourceError as error:  # labels are lost, no session is
+        look.unreadable(error)
+        return ()
+
+
+def _deadline() -> float:
+    given = os.environ.get("AGENTCTL_DEADLINE", "")
+    if not given:
+        return DEADLINE
+    from agentctl.lengths import seconds
+
+    try:
+        return seconds(given)
+    except UsageError as error:
+        raise UsageError(f"AGENTCTL_DEADLINE: {error}", error.hint) from error
+
+
+def _by_pid(found: Survey, text: str) -> Session:
+    for session in found.sessions:
+        if session.seen.owner is not None and text == f"pid:{session.seen.owner.pid}":
+            return session
+    raise NotFound(f"no agent process {text}", "agentctl list shows what is live")
+
+
+def _only(matching: list[Session], text: str) -> Session:
+    if len(matching) == 1:
+        return matching[0]
+    if not matching:
+        raise NotFound(f"no session {text!r}", "agentctl list -a shows every session")
+    names = ", ".join(f"{s.seen.session_id} ({s.seen.adapter})" for s in matching[:5])
+    more = f" and {len(matching) - 5} more" if len(matching) > 5 else ""
+    raise Ambiguous(f"{text!r} could be {len(matching)} sessions", f"{names}{more}")

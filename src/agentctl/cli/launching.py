@@ -1,0 +1,239 @@
+"""What `launch` and `resume` have in common with a person: their words in, their answer out."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shlex
+import sys
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from agentctl import config
+from agentctl.control.order import Prepared, Wish
+from agentctl.control.prompt import Sources, composed
+from agentctl.errors import UsageError
+from agentctl.lengths import seconds
+from agentctl.truth.model import Session
+from agentctl.wire import shapes
+
+Description = Mapping[str, Any]
+
+
+class Slots(argparse.Action):
+    """`--adapter A --model M --model N --adapter B`, in the order in which they were said."""
+
+    def __call__(
+        self,
+        parser: argparse.ArgumentParser,  # noqa: ARG002 - argparse's own shape
+        namespace: argparse.Namespace,
+        values: Any,
+        option_string: str | None = None,  # noqa: ARG002
+    ) -> None:
+        said = getattr(namespace, "pairs", None) or []
+        namespace.pairs = [*said, (self.dest, str(values))]
+
+
+def pair(text: str) -> tuple[str, str]:
+    name, equals, value = text.partition("=")
+    if not equals or not name or "\0" in text:
+        raise UsageError(f"not a pair: {text!r}", "example: KEY=value")
+    return name, value
+
+
+def label(text: str) -> str:
+    """A word to find it by."""
+    if not text.strip() or any(ord(c) < 32 or "\ud800" <= c <= "\udfff" for c in text):
+        raise UsageError(f"not a label: {text!r}", "some words on one line, in UTF-8")
+    return text
+
+
+def directory(arguments: argparse.Namespace, settings: config.Config) -> str:
+    given = arguments.cwd if arguments.cwd is not None else settings.defaults.cwd.value
+    if given == "":  # --cwd "$UNSET" is not the current directory
+        raise UsageError("not a directory: ''")
+    try:
+        return os.path.abspath(os.path.expanduser(given)) if given is not None else os.getcwd()
+    except FileNotFoundError as error:
+        raise UsageError("the current directory was deleted", "say where: --cwd DIR") from error
+
+
+def add_agent(made: argparse.ArgumentParser) -> None:
+    group = made.add_argument_group("the agent")
+    group.add_argument("--permission-mode", metavar="MODE", help="what it may do unasked, in its words")
+    group.add_argument(
+        "--env", action="append", default=[], metavar="K=V", type=pair, help="set for the agent"
+    )
+
+
+def add_launch(made: argparse.ArgumentParser) -> None:
+    group = made.add_argument_group("the launch")
+    group.add_argument("--name", metavar="N", type=label, help="shown in list")
+    group.add_argument(
+        "--meta", action="append", default=[], metavar="K=V", type=pair, help="kept with it"
+    )
+    group.add_argument(
+        "--timeout", type=seconds, metavar="TIME", help="stop it after this long (3h); 0: never"
+    )
+    group.add_argument("--on-create", metavar="CMD", help="run when its session has begun")
+    group.add_argument("--on-complete", metavar="CMD", help="run when it has ended, however that was")
+    group.add_argument("--force", action="store_true", help="also where another launch is at work")
+    group.add_argument("--wait", action="store_true", help="until it ends; the exit code says how")
+    group.add_argument("--dry-run", action="store_true", help="show what would be done, start nothing")
+    group.add_argument("--json", action="store_true", help="print the stable JSON shape, as list does")
+
+
+def wish(adapter: str, arguments: argparse.Namespace, settings: config.Config, prompt: str) -> Wish:
+    """One start, by the words of the call and, where they are silent, by the settings."""
+    agent, defaults = settings.of(adapter), settings.defaults
+    return Wish(
+        adapter=adapter,
+        prompt=prompt,
+        cwd=directory(arguments, settings),
+        model=agent.model.value,
+        name=defaults.name.over(arguments.name).value,
+        group=defaults.group.over(arguments.group).value,
+        spec=os.path.abspath(arguments.spec) if arguments.spec else None,
+        meta=tuple(arguments.meta),
+        environ=tuple(arguments.env),
+        system_prompt=arguments.append_system_prompt,
+        permission_mode=agent.permission_mode.over(arguments.permission_mode).value,
+        native=(*agent.args.value, *arguments.native),
+        binary=agent.binary.value,
+        on_create=defaults.on_create.over(arguments.on_create).value,
+        on_complete=defaults.on_complete.over(arguments.on_complete).value,
+        timeout=defaults.timeout.over(arguments.timeout).value,
+        force=arguments.force,
+        settle=settings.settle.value,
+    )
+
+
+def default_adapter(settings: config.Config) -> str:
+    name = settings.defaults.adapter.value
+    if name is None:
+        known = ", ".join(settings.agents)
+        raise UsageError(
+            "which agent?", f"name one ({known}), or set defaults.adapter: agentctl config init"
+        )
+    return name
+
+
+def with_files(text: str, arguments: argparse.Namespace) -> str:
+    """A slot's own prompt, with what all of them get."""
+    limit = arguments.max_file_size
+    return composed(Sources(text, spec=arguments.spec, files=arguments.file, max_file=limit))
+
+
+def prompt(arguments: argparse.Namespace, settings: config.Config, *, stdin: bool) -> str:
+    issue = None
+    if arguments.issue is not None:
+        from agentctl.control.issue import text
+
+        where = directory(arguments, settings)
+        issue = text(arguments.issue, arguments.repo, where, os.environ)
+    return composed(
+        Sources(
+            arguments.prompt,
+            arguments.prompt_file,
+            stdin,
+            issue,
+            arguments.spec,
+            arguments.file,
+            arguments.max_file_size,
+        )
+    )
+
+
+def described(start: Prepared) -> Description:
+    """What would be done, exactly. Secrets in the environment are the caller's own, and not repeated:
+    only what is added is shown."""
+    order = start.order
+    return {
+        "adapter": order.adapter,
+        "command": list(order.command.argv),
+        "cwd": order.command.cwd,
+        "stdin_bytes": len(order.command.stdin),
+        "environment": {"set": dict(start.added), "unset": list(start.removed)},
+        "session_id": order.command.session_id,
+        "lock": order.command.cwd,
+        "worktree": order.worktree._asdict() if order.worktree is not None else None,
+        "on_create": order.on_create,
+        "on_complete": order.on_complete,
+        "timeout_s": order.timeout,
+    }
+
+
+def lines(told: Description) -> str:
+    environment = told["environment"]
+    shown = [
+        ("agent", told["adapter"]),
+        ("command", shlex.join(told["command"])),
+        ("directory", told["cwd"]),
+        ("prompt", f"{told['stdin_bytes']} bytes, through standard input"),
+        *(("set", f"{name}={shlex.quote(value)}") for name, value in environment["set"].items()),
+        *(("unset", name) for name in environment["unset"]),
+        ("session id", told["session_id"] or "chosen by the agent"),
+        ("lock", told["lock"]),
+        ("worktree", _worktree(told["worktree"])),
+        ("on-create", told["on_create"]),
+        ("on-complete", told["on_complete"]),
+        ("timeout", f"{told['timeout_s']:g} s" if told["timeout_s"] else None),
+    ]
+    return "\n".join(f"{name:<12}{value}" for name, value in shown if value)
+
+
+def show_plan(told: list[Description], *, as_json: bool) -> None:
+    if as_json:
+        print(json.dumps({"version": shapes.VERSION, "launches": told}, indent=1))
+    else:
+        print("\n\n".join(lines(each) for each in told))
+
+
+def teller(arguments: argparse.Namespace) -> Callable[[Session], None] | None:
+    """Prints an id as soon as it is known. A JSON document is printed once, when all is known."""
+    return None if arguments.json else _tell
+
+
+def _tell(session: Session) -> None:
+    try:
+        print(session.seen.session_id, flush=True)
+    except OSError:  # nobody reads it, or the disk is full: that ends us, later, and not the agent
+        pass
+
+
+def finished(sessions: list[Session], arguments: argparse.Namespace) -> int:
+    """What comes after the ids: hooks that failed, the wait, the JSON."""
+    for session in sessions:
+        _show_hooks(session)
+    if arguments.wait:
+        return _wait(sessions, as_json=arguments.json)
+    if arguments.json:
+        print(json.dumps(shapes.envelope(sessions, []), indent=1), flush=True)
+    return 0
+
+
+def _show_hooks(session: Session) -> None:
+    for run in session.launch.hooks if session.launch is not None else ():
+        if run.code != 0:
+            how = f"exit code {run.code}" if run.code is not None else "took too long"
+            print(f"agentctl: {run.hook} failed: {how}; see {run.output}", file=sys.stderr)
+
+
+def _wait(sessions: list[Session], *, as_json: bool) -> int:
+    from agentctl.cli.verbs.wait import code_of, told
+    from agentctl.control.vigil import Vigil
+
+    with Vigil(sessions, "stopped") as vigil:
+        done = []
+        for session in vigil.keep(None):
+            done.append(session)
+            if not as_json:
+                print(f"agentctl: {session.seen.session_id} {told(session)}", file=sys.stderr)
+        if as_json:
+            print(json.dumps(shapes.envelope(done, vigil.problems), indent=1), flush=True)
+    return max((code_of(session) for session in done), default=0)
+
+
+def _worktree(told: Mapping[str, str] | None) -> str | None:
+    return f"{told['path']} (branch {told['branch']} from {told['base'][:12]})" if told else None

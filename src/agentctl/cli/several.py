@@ -1,0 +1,102 @@
+"""Verbs that act on several sessions: by their ids, or all of a group. One that cannot be found costs
+the others nothing."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from typing import NamedTuple
+
+from agentctl import asking
+from agentctl.cli import rows
+from agentctl.cli.text import one_line
+from agentctl.cli.verb import Parser
+from agentctl.errors import AgentctlError, NotFound, UsageError
+from agentctl.truth.model import Problem, Session
+from agentctl.truth.survey import Survey, Wanted
+
+
+class SeveralParser(Parser):
+    """`ID…` or `--group G`; options may stand between the ids."""
+
+    def __init__(self, verb: str, description: str, examples: str) -> None:
+        super().__init__(verb, description, examples)
+        self.add_argument(
+            "id", metavar="ID", nargs="*", help="session ids, any unambiguous prefixes, or pid:N"
+        )
+        self.add_argument("--group", metavar="G", help="every session of this group")
+
+    def parse_words(self, words: list[str]) -> argparse.Namespace:
+        given = self.parse_intermixed_args(words)
+        if bool(given.id) == bool(given.group):
+            self.error("which sessions? give ids, or --group")
+        return given
+
+
+class Asked(NamedTuple):
+    """One session that was asked for, and all that was found beside it."""
+
+    session: Session
+    among: Survey
+
+
+class Answers:
+    """What came of it, for one after the other; the exit code is the worst of all."""
+
+    def __init__(self) -> None:
+        self.code = 0
+        self.problems: list[Problem] = []
+
+    def failed(self, what: str, error: AgentctlError) -> None:
+        """As a verb's own error is told, and the rest goes on."""
+        sys.stdout.flush()
+        print(f"agentctl: {one_line(f'{what}: {error}')}", file=sys.stderr)
+        if error.hint:
+            print(f"  {one_line(error.hint)}", file=sys.stderr)
+        self.code = max(self.code, error.exit_code)
+
+    def noticed(self, problems: list[Problem]) -> None:
+        self.problems += [problem for problem in problems if problem not in self.problems]
+
+
+def asked(arguments: argparse.Namespace, answers: Answers) -> list[Asked]:
+    """Those that are there, each once; the others are told as failed."""
+    if arguments.group:
+        return _group(arguments.group, arguments.deadline, answers)
+    found: dict[object, Asked] = {}
+    for text in arguments.id:
+        try:
+            survey = asking.everything(asking.chosen(text), (), arguments.deadline)
+            answers.noticed(survey.problems)
+            session = asking.only(survey, text)
+        except UsageError:
+            raise
+        except AgentctlError as error:
+            if len(arguments.id) == 1:
+                raise
+            answers.failed(text, error)
+            continue
+        found.setdefault((session.seen.adapter, rows.name(session)), Asked(session, survey))
+    return list(found.values())
+
+
+def _group(group: str, deadline: float | None, answers: Answers) -> list[Asked]:
+    survey = asking.everything(Wanted(), (), deadline)
+    answers.noticed(survey.problems)
+    found = [s for s in survey.sessions if s.launch is not None and s.launch.group == group]
+    if not found:
+        raise NotFound(f"no session of group {group!r}", "agentctl list -a shows every session")
+    living_first = sorted(found, key=lambda s: s.seen.owner is None)
+    return [Asked(session, survey) for session in living_first]
+
+
+def how_it_ended(session: Session) -> str:
+    """`completed, exit code 0`; of a living one, its status."""
+    verdict = session.verdict
+    if verdict.status != "stopped":
+        return verdict.status
+    outcome = verdict.outcome if verdict.outcome not in (None, "unknown") else "how is not known"
+    code = verdict.exit_code
+    if code is None:
+        return f"{outcome}"
+    return f"{outcome}, " + (f"exit code {code}" if code >= 0 else f"signal {-code}")

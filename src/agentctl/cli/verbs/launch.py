@@ -1,0 +1,101 @@
+"""Start an agent, or a group of them, and print the sessions' own ids."""
+
+from __future__ import annotations
+
+import argparse
+import os
+
+from agentctl import config, paths
+from agentctl.cli import launching, slotting
+from agentctl.cli.verb import Parser
+from agentctl.control.prompt import MAX_FILE, size
+from agentctl.errors import Unreachable
+
+EXAMPLES = """\
+  agentctl launch claude-code -p "fix the flaky test"
+  agentctl launch codex --prompt-file task.md --cwd ~/shop --name checkout --wait
+  git diff | agentctl launch pi -                       the prompt from standard input
+  agentctl launch codex -p "…" --dry-run                what would be run, and with what
+  agentctl launch opencode -p "…" -- --agent plan       words for the agent itself
+  agentctl launch --adapter claude-code --adapter codex --worktree . -p "…"
+                                                        the same task, side by side
+  agentctl launch --matrix tasks.yaml                   as a file says"""
+
+
+def parser() -> Parser:
+    made = Parser(
+        "launch", "Start an agent, detached, and print its session's id.", EXAMPLES, takes_native=True
+    )
+    made.add_argument(
+        "words", nargs="*", metavar="ADAPTER", help="which agent; - reads the prompt from standard input"
+    )
+    _add_prompt(made)
+    _add_slots(made)
+    launching.add_agent(made)
+    launching.add_launch(made)
+    return made
+
+
+def run(arguments: argparse.Namespace) -> int:
+    settings = config.load(os.environ)
+    state = paths.state_directory(os.environ)
+    if state is None:
+        raise Unreachable("no home is known to keep the launch in", "set AGENTCTL_HOME")
+    task = slotting.task(arguments, settings)
+    if arguments.dry_run:
+        told = [launching.described(task.foreseen(slot)) for slot in task.slots]
+        launching.show_plan(told, as_json=arguments.json)
+        return 0
+    if len(task.slots) > 1:
+        from agentctl.cli import together
+
+        return together.run(state, task)
+    session = task.start(state, task.slots[0], launching.teller(arguments))
+    code = launching.finished([session], arguments)
+    _tidy(state, settings)
+    return code
+
+
+def _tidy(state: str, settings: config.Config) -> None:
+    """When the id is printed: nobody waits for it."""
+    from agentctl.control.prune import quietly
+
+    quietly(state, settings.ttl.value)
+
+
+def _add_prompt(made: argparse.ArgumentParser) -> None:
+    group = made.add_argument_group("the prompt")
+    group.add_argument("-p", "--prompt", metavar="TEXT", help="what to do")
+    group.add_argument("--prompt-file", metavar="FILE", help="read it from a file")
+    group.add_argument("--issue", metavar="N", help="begin it with this GitHub issue (through gh)")
+    group.add_argument("--repo", metavar="OWNER/NAME", help="the issue's repository, if not this one")
+    group.add_argument("--spec", metavar="FILE", help="attach a specification, and note it")
+    group.add_argument(
+        "--file", action="append", default=[], metavar="FILE", help="attach a file; may be repeated"
+    )
+    group.add_argument(
+        "--max-file-size",
+        type=size,
+        default=MAX_FILE,
+        metavar="B",
+        help="of an attached file (1M; 64K, 2M, …)",
+    )
+    group.add_argument("--append-system-prompt", metavar="TEXT", help="add to the agent's own")
+
+
+def _add_slots(made: argparse.ArgumentParser) -> None:
+    group = made.add_argument_group("which agents, and where")
+    group.add_argument(
+        "--adapter", action=launching.Slots, metavar="A", help="which agent; repeated: one slot each"
+    )
+    group.add_argument(
+        "--model", action=launching.Slots, metavar="M", help="its model; repeated: one slot each"
+    )
+    group.add_argument("--cwd", metavar="DIR", help="its directory (this one)")
+    group.add_argument("--matrix", metavar="FILE", help="slots, prompts and hooks from a YAML file")
+    group.add_argument(
+        "--group", metavar="G", type=launching.label, help="label to find and compare them by"
+    )
+    group.add_argument("--worktree", metavar="REPO", help="a git worktree of its own for each")
+    group.add_argument("--branch", metavar="B", help="the worktree's branch (agentctl/GROUP/SLOT)")
+    group.add_argument("--base-branch", metavar="B", help="what it begins at (the current commit)")

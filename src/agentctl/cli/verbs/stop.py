@@ -1,0 +1,182 @@
+"""End sessions, and prove it."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from typing import TYPE_CHECKING, Any
+
+from agentctl import asking
+from agentctl.cli import arguments as words
+from agentctl.cli import ask, rows
+from agentctl.cli.several import Answers, Asked, SeveralParser, asked, how_it_ended
+from agentctl.cli.text import one_line
+from agentctl.cli.verb import Parser
+from agentctl.errors import AgentctlError
+from agentctl.lengths import seconds
+from agentctl.truth.model import Session
+from agentctl.truth.survey import Wanted
+from agentctl.wire import shapes
+
+if TYPE_CHECKING:
+    from agentctl.control.stopping import Job
+    from agentctl.control.tree import Left
+
+EXAMPLES = """\
+  agentctl stop 4f2a                as its agent wants to be stopped, then all it left behind
+  agentctl stop 4f2a 77c0 --force   SIGKILL at once
+  agentctl stop --group matrix-3    all sessions of a group, side by side
+  agentctl stop 4f2a --dry-run      which signals to which processes, without sending any
+  agentctl stop pid:4711            a process that has no session yet"""
+
+
+def parser() -> Parser:
+    made = SeveralParser(
+        "stop",
+        "End sessions: the agent's own process by the signals it understands, then every process that\n"
+        "it leaves behind. Tells how many ended and who survived. One that has ended already is fine.",
+        EXAMPLES,
+    )
+    made.add_argument("--force", action="store_true", help="SIGKILL at once")
+    made.add_argument(
+        "--timeout", type=seconds, metavar="TIME", help="how long an agent may take before SIGKILL"
+    )
+    made.add_argument(
+        "--owner",
+        action="store_true",
+        help="end a server's process although other sessions go with it",
+    )
+    made.add_argument("--dry-run", action="store_true", help="only tell what would be done")
+    words.add_common(made)
+    return made
+
+
+def run(arguments: argparse.Namespace) -> int:
+    from agentctl.control.stopping import Job, all_at_once
+
+    answers = Answers()
+    jobs: list[Job] = []
+    found = asked(arguments, answers)
+    for each in found:
+        try:
+            jobs.append(Job(each.session, _plan(each, arguments), each.among.sessions))
+        except AgentctlError as error:
+            if len(found) == 1 and not answers.code:
+                raise
+            answers.failed(rows.name(each.session), error)
+    if arguments.dry_run:
+        return _tell_plans(arguments, jobs, answers)
+    report = _Report(answers, arguments.deadline, as_json=arguments.json)
+    for job in all_at_once(jobs, force=arguments.force, timeout=arguments.timeout):
+        report.tell(job)
+    report.end()
+    return answers.code
+
+
+def _plan(each: Asked, arguments: argparse.Namespace) -> Any:
+    from agentctl.control import stoppable
+
+    return stoppable.plan(each.session, each.among.sessions, whole_owner=arguments.owner)
+
+
+class _Report:
+    """A line of proof for each, or one envelope for all."""
+
+    def __init__(self, answers: Answers, deadline: float | None, *, as_json: bool) -> None:
+        self._answers = answers
+        self._deadline = deadline
+        self._as_json = as_json
+        self._sessions: list[Session] = []
+        self._stopped: list[dict[str, Any]] = []
+
+    def tell(self, job: Job) -> None:
+        if job.error is not None:
+            self._answers.failed(rows.name(job.session), job.error)
+        if job.stopped is None:
+            return
+        now = self._now(job)
+        if job.stopped.survivors or (now is not None and now.seen.owner is not None):
+            self._answers.code = max(self._answers.code, 1)
+        if now is not None:
+            self._sessions.append(now)
+        self._stopped.append(shape(job))
+        if not self._as_json:
+            print("\n".join(lines(job, now)), flush=True)
+
+    def end(self) -> None:
+        if self._as_json:
+            envelope = shapes.envelope(self._sessions, self._answers.problems)
+            print(json.dumps({**envelope, "stopped": self._stopped}, indent=1))
+        else:
+            ask.show_problems(self._answers.problems)
+
+    def _now(self, job: Job) -> Session | None:
+        """As it is after all that: asked anew, like anyone would."""
+        session_id = job.session.seen.session_id
+        if session_id is None:
+            return None
+        found = asking.everything(
+            Wanted(id_prefix=session_id), (job.session.seen.adapter,), self._deadline
+        )
+        self._answers.noticed(found.problems)
+        return next((s for s in found.sessions if s.seen.session_id == session_id), None)
+
+
+def lines(job: Job, now: Session | None) -> list[str]:
+    assert job.stopped is not None
+    stopped, name = job.stopped, rows.name(job.session)
+    how = how_it_ended(now) if now is not None else "its process is gone"
+    count = f"{stopped.ended} ended, {_many(len(stopped.survivors), 'survivor')}"
+    took, by = f"{stopped.seconds:.1f} s", " then ".join(stopped.signals) or "itself"
+    if now is not None and now.seen.owner is not None:
+        told = f"{name} goes on under pid {now.seen.owner.pid} ({how}): {count}, {took}"
+    elif stopped.already:
+        left = f"; left behind: {count}, {took}" if stopped.ended or stopped.survivors else ""
+        told = f"{name} had stopped already ({how}){left}"
+    else:
+        told = f"{name} stopped ({how}): {count}, {took}, by {by}"
+    return [told, *_left("survives", stopped.survivors), *_left("lives on", stopped.spared)]
+
+
+def shape(job: Job) -> dict[str, Any]:
+    """`shapes.STOPPED_FIELDS` describes it."""
+    assert job.stopped is not None
+    given = job.stopped
+    return {
+        "id": given.session_id,
+        "adapter": given.adapter,
+        "already": given.already,
+        "ended": given.ended,
+        "survivors": [left._asdict() for left in given.survivors],
+        "spared": [left._asdict() for left in given.spared],
+        "signals": list(given.signals),
+        "seconds": round(given.seconds, 3),
+    }
+
+
+def _left(what: str, given: tuple[Left, ...]) -> list[str]:
+    return [one_line(f"  pid {left.pid} {what}: {left.why}") for left in given]
+
+
+def _many(count: int, what: str) -> str:
+    return f"{count} {what}{'' if count == 1 else 's'}"
+
+
+def _tell_plans(arguments: argparse.Namespace, jobs: list[Job], answers: Answers) -> int:
+    from agentctl.control.stopping import foreseen
+
+    planned = [(job, foreseen(job, force=arguments.force, timeout=arguments.timeout)) for job in jobs]
+    if arguments.json:
+        envelope = shapes.envelope([job.session for job in jobs], answers.problems)
+        told = [{"id": job.session.seen.session_id, **plan._asdict()} for job, plan in planned]
+        print(json.dumps({**envelope, "planned": told}, indent=1))
+        return answers.code
+    for job, plan in planned:
+        if plan.pid is None:
+            print(f"{rows.name(job.session)} has stopped already ({how_it_ended(job.session)})")
+        else:
+            print(f"{rows.name(job.session)} would get {', '.join(plan.signals)} as pid {plan.pid}")
+        for process in plan.processes:
+            print(one_line(f"  and then its pid {process['pid']}: {process['command']}"))
+    ask.show_problems(answers.problems)
+    return answers.code

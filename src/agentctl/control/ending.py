@@ -1,0 +1,55 @@
+"""The end of a launched agent, whole: its process is gone, and how it ended is written down."""
+
+from __future__ import annotations
+
+import os
+import time
+
+from agentctl import paths
+from agentctl.control.tree import Family
+from agentctl.errors import Gone, SourceError
+from agentctl.store import launches
+from agentctl.truth import procfs
+from agentctl.truth.model import Launch, ProcessIdentity
+from agentctl.truth.pidfd import Handle
+from agentctl.truth.watch import Watch
+
+LAST_WORD = 5.0  # seconds a shim may take to write down what it has seen, on a loaded machine
+
+
+def recorded(launch: Launch, seconds: float = LAST_WORD) -> bool:
+    """Wait until the shim has written down how the agent ended; where the shim is dead, do its finishing
+    work. Whether it is known. Only for an agent whose process is gone. Raises SourceError."""
+    state = paths.state_directory(os.environ)
+    if state is None:
+        return False
+    notes = paths.notes_file(state)
+    shim = Family(None, launch.id).shim(procfs.read_table())
+    if shim is None or not _awaited(notes, launch.id, shim.identity, seconds):
+        from agentctl.control import finish
+
+        finish.finish(state, launch.id)  # once, whoever comes first
+    return _known(notes, launch.id)
+
+
+def _awaited(notes: str, launch_id: str, shim: ProcessIdentity, seconds: float) -> bool:
+    """Whether that was the shim's to do, and still is."""
+    deadline = time.monotonic() + seconds
+    try:
+        with Handle(shim) as handle, Watch((), [handle]) as watch:
+            watch.add_file(f"{launches.folder(notes, launch_id)}/exit")
+            while not _known(notes, launch_id):
+                if handle.wait(0):
+                    break
+                if not watch.wait(max(0.0, deadline - time.monotonic())):
+                    return True  # it lives, and is slow
+    except Gone:  # whatever it had to say is there
+        pass
+    return _known(notes, launch_id)
+
+
+def _known(notes: str, launch_id: str) -> bool:
+    try:
+        return launches.exit_record(notes, launch_id) is not None
+    except SourceError:  # half a record says nothing
+        return False

@@ -1,0 +1,106 @@
+"""What is left to do when a launched agent has ended: note how it ended, run the on-complete hook.
+
+The shim becomes this when its agent has ended. Where the shim was killed, `stop` and `prune` call it.
+Whoever comes first does it, the others find it done.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from agentctl import asking, paths
+from agentctl.adapters.plans import Announced, LaunchRequest
+from agentctl.adapters.registry import load, registered
+from agentctl.control import hooks, output
+from agentctl.errors import SourceError
+from agentctl.store import launches, ledger
+from agentctl.truth.model import Exit, Launch, Session
+from agentctl.truth.survey import Wanted
+
+
+def main() -> None:
+    """`finish STATE LAUNCH`, as the shim calls it."""
+    state, launch_id = sys.argv[1:3]
+    os.environ["AGENTCTL_HOME"] = state
+    with open("/proc/self/comm", "w", encoding="ascii") as file:
+        file.write("agentctl-shim")  # as before: we are what stands between the agent and its hook
+    try:
+        finish(state, launch_id)
+    except Exception as error:  # noqa: BLE001 - whatever it was, nobody else can tell of it
+        leave_word(state, launch_id, "finish", f"{type(error).__name__}: {error}")
+
+
+def finish(state: str, launch_id: str) -> None:
+    """Raises SourceError if our own notes cannot be read or written."""
+    notes = paths.notes_file(state)
+    note = _note(notes, launch_id)
+    if note is None:  # our state was deleted, and what only we knew with it
+        return
+    note = _identified(notes, note)
+    if not ledger.claim_end(notes, launch_id):
+        return
+    ended = _exit(notes, launch_id)
+    if ended is not None:
+        ledger.ended(notes, launch_id, ended)
+    if note.on_complete is not None:
+        session = _session(note)
+        folder = launches.folder(notes, launch_id)
+        facts = hooks.facts(note, session.verdict if session is not None else None)
+        if ended is not None:  # also where the agent left no session to tell it by
+            facts["AGENTCTL_EXIT_CODE"] = str(ended.code)
+        ledger.hook_ran(
+            notes, launch_id, hooks.run("on-complete", note.on_complete, note, folder, facts)
+        )
+
+
+def _note(notes: str, launch_id: str) -> Launch | None:
+    return next((note for note in launches.recorded(notes) if note.id == launch_id), None)
+
+
+def _exit(notes: str, launch_id: str) -> Exit | None:
+    try:
+        return launches.exit_record(notes, launch_id)
+    except SourceError:  # half a record is none: how it ended is then not known
+        return None
+
+
+def _identified(notes: str, note: Launch) -> Launch:
+    """With its session's id, also where the launcher died before it had learned that."""
+    announced = _announced(note)
+    if announced is None:
+        return note
+    found = map(announced, output.Lines(launches.folder(notes, note.id)).new())
+    session_id = next((told for told in found if told is not None), None)
+    if session_id is None:
+        return note
+    known = note._replace(session_id=session_id)
+    ledger.learned(notes, known)
+    return known
+
+
+def _announced(note: Launch) -> Announced | None:
+    """How its agent tells which session it is, if that is not known yet."""
+    if note.session_id is not None or note.adapter is None:
+        return None
+    try:
+        registered((note.adapter,))  # it may have been uninstalled meanwhile
+        return load(note.adapter).launch(LaunchRequest("", note.cwd or "/", os.environ)).announced
+    except Exception:  # noqa: BLE001 - an adapter that fails here costs an id, and no hook
+        return None
+
+
+def _session(note: Launch) -> Session | None:
+    if note.session_id is None or note.adapter is None:
+        return None
+    found = asking.everything(Wanted(id_prefix=note.session_id), (note.adapter,)).sessions
+    return next((each for each in found if each.seen.session_id == note.session_id), None)
+
+
+def leave_word(state: str, launch_id: str, whose: str, word: str) -> None:
+    """Nobody reads our error stream: beside the rest of the launch somebody may."""
+    try:
+        with open(f"{launches.folder(paths.notes_file(state), launch_id)}/{whose}", "w") as file:
+            file.write(f"{word}\n")
+    except OSError:  # no folder, no readers
+        pass

@@ -1,0 +1,201 @@
+"""Waits until sessions are in a state. Woken by the end of a process or a change of a file, never by a
+clock: the watch is set up, then we look, then we sleep, so that nothing is missed in between."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Literal
+
+from agentctl import asking
+from agentctl.control import ending
+from agentctl.errors import Gone, SourceError
+from agentctl.truth.judge import judge
+from agentctl.truth.model import Evidence, Problem, ProcessIdentity, Session
+from agentctl.truth.pidfd import Handle
+from agentctl.truth.survey import Wanted
+from agentctl.truth.watch import Watch
+
+Awaited = Literal["stopped", "idle", "waiting", "settled"]
+# One that has stopped will never be idle or ask again: that ends every wait.
+REACHED: dict[Awaited, frozenset[str]] = {
+    "stopped": frozenset({"stopped"}),
+    "idle": frozenset({"idle", "stopped"}),
+    "waiting": frozenset({"waiting", "stopped"}),
+    "settled": frozenset({"idle", "waiting", "stopped"}),
+}
+# After a look we sleep through nine times what it took, unless a process ends: an agent that writes all
+# the time costs a tenth of a processor at most.
+REST = 9
+_BOUND_BY = re.compile(r"bound by [^:]+: (/[^;]+)")  # as truth/bind.py says it
+_PLACE = re.compile(r"(/.+?)(?:@\d+|#.*)?")  # a file, with the place in it
+
+
+class Subject:
+    """One session that is waited for, as it was when we last looked."""
+
+    def __init__(self, session: Session) -> None:
+        self.session = session
+        self.doubts = 0  # looks in a row that could not tell
+
+    @property
+    def adapter(self) -> str:
+        return self.session.seen.adapter
+
+    @property
+    def session_id(self) -> str | None:
+        return self.session.seen.session_id
+
+    @property
+    def owner(self) -> ProcessIdentity | None:
+        return self.session.seen.owner.identity if self.session.seen.owner is not None else None
+
+    def found(self, sessions: Iterable[Session]) -> Session | None:
+        """Its row. A process that had no session may have one by now; one whose files could not be
+        read has none for the moment, which says nothing."""
+        own = [s for s in sessions if s.seen.adapter == self.adapter]
+        by_owner = [s for s in own if s.seen.owner and s.seen.owner.identity == self.owner]
+        if self.session_id is None:
+            return by_owner[0] if by_owner else None
+        named = [s for s in own if s.seen.session_id == self.session_id]
+        if not named and any(s.seen.session_id is None for s in by_owner):
+            return self.session
+        return named[0] if named else None
+
+    def files(self) -> Iterator[str]:
+        """All that may change when it does."""
+        seen = self.session.seen
+        if seen.transcript is not None:
+            yield seen.transcript
+            yield f"{seen.transcript}-wal"  # a database's latest
+        for piece in seen.evidence:
+            address = _BOUND_BY.search(piece.note)
+            for text in (piece.address, address[1] if address else ""):
+                place = _PLACE.fullmatch(text)
+                if place and not text.startswith("/proc"):
+                    yield place[1]
+
+
+class Vigil:
+    """Use as a context manager."""
+
+    def __init__(
+        self, sessions: Sequence[Session], awaited: Awaited, deadline: float | None = None
+    ) -> None:
+        self.pending = [Subject(session) for session in sessions]
+        self.problems: list[Problem] = []
+        self._reached = REACHED[awaited]
+        self._deadline = deadline  # for one look, not for the wait
+        self._handles: dict[ProcessIdentity, Handle] = {}
+        self._watch = Watch()
+
+    def __enter__(self) -> Vigil:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for handle in self._handles.values():
+            handle.close()
+        self._watch.close()
+
+    def keep(self, timeout: float | None = None) -> Iterator[Session]:
+        """Each when it has reached the state, or when nobody can tell. Those that have not when the
+        time is over stay in `pending`."""
+        end = None if timeout is None else time.monotonic() + timeout
+        while self.pending:
+            began = time.monotonic()
+            yield from self._look()
+            if self._set_up() or any(subject.doubts for subject in self.pending):
+                continue  # it may have changed before we watched; and a doubt deserves a second look
+            if not self.pending or not self._watch.wait(_left(end)):
+                return
+            self._rest(REST * (time.monotonic() - began), end)
+
+    def _look(self) -> list[Session]:
+        adapters = tuple({subject.adapter for subject in self.pending})
+        found = asking.everything(None, adapters, self._deadline)
+        self.problems = found.problems
+        for subject in self.pending:
+            subject.session = subject.found(found.sessions) or self._without_owner(subject)
+            subject.doubts = subject.doubts + 1 if subject.session.verdict.status == "unknown" else 0
+        done = [s for s in self.pending if s.session.verdict.status in self._reached or s.doubts > 1]
+        self.pending = [s for s in self.pending if s not in done]
+        return [self._complete(subject) for subject in done]
+
+    def _without_owner(self, subject: Subject) -> Session:
+        """No live process runs it now, as far as we see."""
+        if subject.session_id is not None:
+            found = asking.everything(
+                Wanted(id_prefix=subject.session_id), (subject.adapter,), self._deadline
+            )
+            session = subject.found(found.sessions)
+            if session is not None:
+                return session
+        # absent is not dead: without the kernel's word it is as it was
+        handle = self._handles.get(subject.owner) if subject.owner is not None else None
+        return (
+            _gone(subject.session, handle) if handle is not None and handle.wait(0) else subject.session
+        )
+
+    def _complete(self, subject: Subject) -> Session:
+        """With the exit code, where we are the ones to know it."""
+        session = subject.session
+        launch, verdict = session.launch, session.verdict
+        if verdict.status == "stopped" and launch is not None and verdict.exit_code is None:
+            try:
+                ending.recorded(launch)
+            except SourceError as error:  # then it is not known
+                self.problems = [*self.problems, Problem("", error.kind, error.why, error.source)]
+            return self._without_owner(subject)
+        return session
+
+    def _set_up(self) -> bool:
+        """Watch what matters now. Whether there is anything new to watch."""
+        owners = {subject.owner for subject in self.pending if subject.owner is not None}
+        for identity in self._handles.keys() - owners:
+            self._drop(identity)
+        news = [self._open(identity) for identity in owners - self._handles.keys()]
+        for subject in self.pending:
+            for path in dict.fromkeys(subject.files()):
+                try:
+                    news.append(self._watch.add_file(path))
+                except SourceError as error:  # its directory is closed to us; its process is not
+                    self.problems.append(Problem(subject.adapter, error.kind, error.why, error.source))
+        return any(news)
+
+    def _open(self, identity: ProcessIdentity) -> bool:
+        try:
+            handle = Handle(identity)
+        except Gone:
+            return True  # it ended since we looked: look again
+        self._handles[identity] = handle
+        self._watch.add_process(handle)
+        return True
+
+    def _drop(self, identity: ProcessIdentity) -> None:
+        handle = self._handles.pop(identity)
+        self._watch.drop_process(handle)
+        handle.close()
+
+    def _rest(self, seconds: float, end: float | None) -> None:
+        with Watch((), self._handles.values()) as ends:
+            left = _left(end)
+            ends.wait(seconds if left is None else min(seconds, left))
+
+
+def _gone(session: Session, handle: Handle) -> Session:
+    """A process that never had a session, or whose session left no file."""
+    address, code = handle.identity.address, handle.exit_code()
+    evidence = [Evidence("gone", address, "kernel", note="it ended while we waited for it")]
+    if code is not None:
+        evidence.append(Evidence("exited", address, "kernel", value=code))
+    seen = session.seen._replace(owner=None, evidence=(*evidence, *_said(session)))
+    return session._replace(seen=seen, verdict=judge(seen.evidence))
+
+
+def _said(session: Session) -> list[Evidence]:
+    return [piece for piece in session.seen.evidence if piece.claim not in ("alive", "gone")]
+
+
+def _left(end: float | None) -> float | None:
+    return None if end is None else max(0.0, end - time.monotonic())

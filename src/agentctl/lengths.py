@@ -1,0 +1,33 @@
+"""Lengths of time as people write them."""
+
+from agentctl.errors import UsageError
+
+UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800}
+
+
+def seconds(text: str) -> float:
+    """`90`, `90s`, `15m`, `2h`, `7d`, `1w`."""
+    number, unit = (text[:-1], text[-1:]) if text[-1:] in UNITS else (text, "s")
+    try:
+        value = float(number) * UNITS[unit]
+    except ValueError:
+        value = -1.0
+    if not 0 <= value < 1e10:  # also: nan
+        raise UsageError(f"not a length of time: {text!r}", "examples: 90s, 15m, 2h, 7d")
+    return value
+
+
+def age(seconds: float) -> str:
+    """`3s`, `12m`, `5h`, `9d`: one unit, always rounded down."""
+    for unit, size in (("d", 86400), ("h", 3600), ("m", 60)):
+        if seconds >= size:
+            return f"{int(seconds // size)}{unit}"
+    return f"{max(0, int(seconds))}s"
+
+
+def written(seconds: float) -> str:
+    """As a person would write it, and exactly: `7d`, `90m`, `1.5s`."""
+    for unit in ("d", "h", "m"):
+        if seconds and seconds % UNITS[unit] == 0:
+            return f"{seconds / UNITS[unit]:.0f}{unit}"
+    return f"{seconds:.10g}s"

@@ -1,0 +1,120 @@
+"""From words to slots: which agents, in which worktrees, under which names."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.control.repository import Repository, repo
+from tests.fakes.demo import DemoStage
+from tests.running import Ran, agentctl_of
+
+__all__ = ["repo"]
+ASK = ("-p", "work 600", "--dry-run", "--json")
+
+
+def planned(stage: DemoStage, *words: str) -> list[dict[str, Any]]:
+    ran = agentctl_of(stage, "launch", *words, *ASK)
+    assert ran.code == 0, ran.err
+    found: list[dict[str, Any]] = ran.json()["launches"]
+    return found
+
+
+def refused(stage: DemoStage, *words: str) -> Ran:
+    ran = agentctl_of(stage, "launch", *words, *ASK)
+    assert (ran.code, ran.out) == (2, "")
+    return ran
+
+
+def branches(repository: Path) -> list[str]:
+    done = subprocess.run(
+        ["git", "branch", "--format=%(refname:short)"],
+        cwd=repository,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return done.stdout.split()
+
+
+def test_one_needs_no_worktree_and_no_group(stage: DemoStage) -> None:
+    (one,) = planned(stage, "demo", "--model", "m-1")
+    assert one["worktree"] is None
+    assert "--model" in one["command"]
+    assert one["cwd"] == one["lock"]
+
+
+def test_each_of_several_gets_a_branch_and_a_place(stage: DemoStage, repo: Repository) -> None:
+    words = (
+        "--adapter",
+        "demo",
+        "--model",
+        "fast",
+        "--model",
+        "slow",
+        "--group",
+        "g",
+        "--cwd",
+        str(repo.path),
+    )
+    fast, slow = planned(stage, *words)
+    assert [each["worktree"]["branch"] for each in (fast, slow)] == [
+        "agentctl/g/fast",
+        "agentctl/g/slow",
+    ]
+    assert fast["cwd"] == fast["lock"] == fast["worktree"]["path"] != slow["cwd"]
+    assert branches(repo.path) == ["main"]  # a plan makes nothing
+    assert not (repo.path.parent / f"{repo.path.name}-worktrees").exists()
+
+
+def test_a_directory_in_the_repository_is_the_same_in_the_worktree(
+    stage: DemoStage, repo: Repository
+) -> None:
+    (repo.path / "sub").mkdir()
+    (one,) = planned(
+        stage, "demo", "--worktree", str(repo.path), "--branch", "b", "--cwd", str(repo.path / "sub")
+    )
+    assert one["cwd"] == f"{one['worktree']['path']}/sub"
+
+
+def test_a_matrix_says_it_all_and_a_flag_says_it_louder(stage: DemoStage, repo: Repository) -> None:
+    file = stage.root / "m.yaml"
+    file.write_text(
+        f"prompt: work 1\ncwd: {repo.path}\ngroup: g\n"
+        "on_complete: make test\nenv: {A: file, B: file}\n"
+        "matrix:\n  - {adapter: demo, models: [x, y]}\n"
+        "  - {adapter: demo, branch: 'try/{slot}', name: z}\n"
+    )
+    words = ("launch", "--matrix", str(file), "--env", "A=flag", "--dry-run", "--json")
+    found = agentctl_of(stage, *words).json()["launches"]
+    trees = [each["worktree"]["branch"] for each in found]
+    assert trees == ["agentctl/g/x", "agentctl/g/y", "try/z"]
+    assert {each["on_complete"] for each in found} == {"make test"}
+    assert {each["environment"]["set"]["A"] for each in found} == {"flag"}
+    assert {each["environment"]["set"]["B"] for each in found} == {"file"}
+    louder = agentctl_of(stage, *words, "--on-complete", "true").json()["launches"]
+    assert {each["on_complete"] for each in louder} == {"true"}
+
+
+@pytest.mark.parametrize(
+    ("words", "why"),
+    [
+        (("demo", "--branch", "b"), "a branch is for a worktree"),
+        (("nosuch",), "no adapter named 'nosuch'"),
+        (("demo", "--matrix", "x.yaml"), "--matrix names the agents and models"),
+        (("--model", "m", "--adapter", "demo", "--adapter", "pi"), "which agent is --model m for?"),
+        ((), "which agent?"),
+    ],
+)
+def test_words_that_do_not_go_together(stage: DemoStage, words: tuple[str, ...], why: str) -> None:
+    assert why in refused(stage, *words).err
+
+
+def test_several_outside_a_repository(stage: DemoStage) -> None:
+    ran = agentctl_of(stage, "launch", "--adapter", "demo", "--adapter", "demo", "-p", "work 600")
+    assert ran.code != 0
+    assert "not in a git repository" in ran.err
+    assert stage.processes() == []

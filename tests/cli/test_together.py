@@ -1,0 +1,79 @@
+"""Several slots at once: what starts goes on, what fails is told, nothing is left of it."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+from agentctl import paths
+from agentctl.store import launches, locks
+from tests.cli.test_slotting import branches
+from tests.control.repository import Repository, repo
+from tests.fakes.demo import DemoStage
+from tests.running import agentctl_of
+
+__all__ = ["repo"]
+
+
+def worktrees(repository: Path) -> int:
+    words = ["git", "worktree", "list", "--porcelain"]
+    done = subprocess.run(words, cwd=repository, capture_output=True, text=True, check=True)
+    return done.stdout.count("worktree ")
+
+
+def test_all_start(stage: DemoStage, repo: Repository) -> None:
+    ran = agentctl_of(
+        stage, "launch", "--adapter", "demo", "--model", "a", "--model", "b", "--model", "c",
+        "-p", "work 600", "--cwd", str(repo.path), "--name", "try", "--json",
+    )  # fmt: skip
+    assert ran.code == 0, ran.err
+    answer = ran.json()
+    assert answer["failures"] == []
+    assert [s["launch"]["name"] for s in answer["sessions"]] == ["try/a", "try/b", "try/c"]
+    (group,) = {s["launch"]["group"] for s in answer["sessions"]}
+    assert f"agentctl compare {group}" in ran.err
+    listed = agentctl_of(stage, "list", "--group", group, "--json").json()["sessions"]
+    assert {s["id"] for s in listed} == {s["id"] for s in answer["sessions"]}
+    assert {s["cwd"] for s in listed} == {s["launch"]["worktree"]["path"] for s in listed}
+    assert len(branches(repo.path)) == worktrees(repo.path) == 4
+
+
+def test_one_that_fails_stops_no_other_and_leaves_nothing(stage: DemoStage, repo: Repository) -> None:
+    file = stage.root / "m.yaml"
+    file.write_text(
+        f"prompt: work 600\ncwd: {repo.path}\ngroup: g\nmatrix:\n"
+        "  - {adapter: demo, name: good}\n  - {adapter: demo, name: bad, prompt: dance}\n"
+    )
+    ran = agentctl_of(stage, "launch", "--matrix", str(file), "--json")
+    assert ran.code == 1
+    answer = ran.json()
+    assert [s["launch"]["name"] for s in answer["sessions"]] == ["good"]
+    (failure,) = answer["failures"]
+    assert failure["slot"] == "bad"
+    assert failure["said"] == ["demo-agent: no such step: dance"]
+    assert "agentctl: bad: demo ended while it was being launched: exit code 2" in ran.err
+    assert sorted(branches(repo.path)) == ["agentctl/g/good", "main"]
+    assert worktrees(repo.path) == 2
+    notes = paths.notes_file(stage.environ["AGENTCTL_HOME"])
+    assert len(launches.recorded(notes)) == len(locks.held(notes)) == 1
+
+
+def test_none_starts(stage: DemoStage, repo: Repository) -> None:
+    words = ("--adapter", "demo", "--adapter", "demo", "-p", "dance", "--cwd", str(repo.path))
+    ran = agentctl_of(stage, "launch", *words)
+    assert (ran.code, ran.out) == (1, "")
+    assert branches(repo.path) == ["main"]
+    assert worktrees(repo.path) == 1
+
+
+def test_the_exit_code_of_waiting_is_the_worst(stage: DemoStage, repo: Repository) -> None:
+    file = stage.root / "m.yaml"
+    file.write_text(
+        f"cwd: {repo.path}\nmatrix:\n  - {{adapter: demo, name: good, prompt: 'work 0.2'}}\n"
+        "  - {adapter: demo, name: bad, prompt: 'work 0.2, exit 3'}\n"
+    )
+    ran = agentctl_of(stage, "launch", "--matrix", str(file), "--wait")
+    assert ran.code == 1
+    assert len(ran.lines) == 2
+    assert "stopped (completed, exit code 0)" in ran.err
+    assert "stopped (failed, exit code 3)" in ran.err

@@ -1,0 +1,149 @@
+"""`agentctl config`: every value with its source; `init` writes a file that says nothing yet."""
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from agentctl.config_keys import ADAPTER_KEYS, KEYS
+from tests.cli import hostile
+from tests.fakes.demo import DemoStage
+from tests.running import Ran, agentctl_on_a_terminal
+from tests.running import agentctl_of as agentctl_as_staged
+
+
+def agentctl_of(stage: DemoStage, *words: str, **more: str) -> Ran:
+    """Without what the stage itself has set."""
+    return agentctl_as_staged(stage, *words, **{"AGENTCTL_SETTLE": "", **more})
+
+
+def _file(stage: DemoStage) -> Path:
+    return stage.root / "state" / "config.toml"
+
+
+def _say(stage: DemoStage, text: str) -> None:
+    _file(stage).parent.mkdir(exist_ok=True)
+    _file(stage).write_text(text)
+
+
+def test_without_a_file_every_setting_has_its_default(stage: DemoStage) -> None:
+    ran = agentctl_of(stage, "config")
+    assert (ran.code, ran.err) == (0, "")
+    assert [line.split()[0] for line in ran.lines[1:]] == list(KEYS)
+    assert {line.split()[-1] for line in ran.lines[1:]} == {"default"}
+    assert ["launches.ttl", "7d", "default"] in [line.split() for line in ran.lines]
+    assert not (stage.root / "state").exists()
+
+
+def test_each_value_and_who_said_so(stage: DemoStage) -> None:
+    _say(stage, '[defaults]\nmodel = "m"\ntimeout = 5400\n\n[adapters.pi]\nargs = ["-x", "a b"]\n')
+    ran = agentctl_of(stage, "config", AGENTCTL_DEFAULT_ADAPTER="pi", COLUMNS="300")
+    rows = [line.split(maxsplit=1) for line in ran.lines]
+    told = {row[0]: row[1].rsplit(maxsplit=1) for row in rows}
+    assert told["defaults.model"] == ["m", f"{_file(stage)}:2"]
+    assert told["defaults.timeout"] == ["90m", f"{_file(stage)}:3"]
+    assert told["adapters.pi.args"] == ["-x 'a b'", f"{_file(stage)}:6"]
+    assert told["defaults.adapter"] == ["pi", "AGENTCTL_DEFAULT_ADAPTER"]
+    assert "adapters.pi.model" not in told  # not set, and there are many
+
+
+def test_json_has_them_all(stage: DemoStage) -> None:
+    _say(stage, "[launches]\nttl = 60\n")
+    shape = agentctl_of(stage, "config", "--json").json()
+    assert shape["file"] == str(_file(stage))
+    keys = [setting["key"] for setting in shape["settings"]]
+    assert keys[: len(KEYS)] == list(KEYS)
+    assert {f"adapters.codex.{name}" for name in ADAPTER_KEYS} <= set(keys)
+    [ttl] = [s for s in shape["settings"] if s["key"] == "launches.ttl"]
+    where = f"{_file(stage)}:2"
+    assert ttl == {"key": "launches.ttl", "value": 60.0, "source": "file", "where": where}
+
+
+def test_a_mistake_is_one_clear_line(stage: DemoStage) -> None:
+    _say(stage, '[defaults]\nmodle = "m"\n')
+    ran = agentctl_of(stage, "config")
+    assert (ran.code, ran.out) == (2, "")
+    assert ran.err.splitlines() == [
+        f"agentctl: {_file(stage)}:2: no setting 'defaults.modle'",
+        "  did you mean defaults.model?",
+    ]
+    assert agentctl_of(stage, "config", "path").code == 0
+    assert agentctl_of(stage, "list").code == 0  # who launches nothing needs no settings
+
+
+def test_path(stage: DemoStage) -> None:
+    assert agentctl_of(stage, "config", "path").out == f"{_file(stage)}\n"
+    assert not (stage.root / "state").exists()
+
+
+def test_init_writes_a_private_file_that_says_nothing(stage: DemoStage) -> None:
+    before = agentctl_of(stage, "config", "--json").json()
+    ran = agentctl_of(stage, "config", "init")
+    assert (ran.code, ran.out, ran.err) == (0, f"{_file(stage)}\n", "")
+    assert _file(stage).stat().st_mode & 0o777 == 0o600
+    assert _file(stage).parent.stat().st_mode & 0o777 == 0o700
+    assert [path.name for path in _file(stage).parent.iterdir()] == ["config.toml"]
+    assert agentctl_of(stage, "config", "--json").json() == before
+
+
+def test_init_shows_every_setting_as_it_can_be_made(stage: DemoStage) -> None:
+    agentctl_of(stage, "config", "init")
+    lines = [line.removeprefix("# ") for line in _file(stage).read_text().splitlines()]
+    _file(stage).write_text("\n".join(line for line in lines if line.startswith("[") or " = " in line))
+    shape = agentctl_of(stage, "config", "--json").json()
+    said = {s["key"] for s in shape["settings"] if s["source"] == "file"}
+    assert said == {*KEYS, *(f"adapters.claude-code.{name}" for name in ADAPTER_KEYS)}
+
+
+def test_init_writes_over_nothing_unless_told(stage: DemoStage) -> None:
+    _say(stage, "# mine\n")
+    ran = agentctl_of(stage, "config", "init")
+    assert (ran.code, ran.out) == (4, "")
+    assert "--force" in ran.err
+    assert _file(stage).read_text() == "# mine\n"
+    assert agentctl_of(stage, "config", "init", "--force").code == 0
+    assert "[defaults]" in _file(stage).read_text()
+
+
+def test_init_keeps_a_link(stage: DemoStage) -> None:
+    """As people keep their dotfiles."""
+    dotfile = stage.home / "dotfiles.toml"
+    dotfile.write_text("")
+    _file(stage).parent.mkdir()
+    _file(stage).symlink_to(dotfile)
+    assert agentctl_of(stage, "config", "init", "--force").code == 0
+    assert _file(stage).is_symlink()
+    assert "[defaults]" in dotfile.read_text()
+
+
+def test_init_where_nothing_can_be_written(stage: DemoStage) -> None:
+    ran = agentctl_of(stage, "config", "init", AGENTCTL_HOME="/nonexistent/x/state")
+    assert ran.code == 1
+    assert ran.err.count("\n") == 1
+
+
+def test_init_that_fails_leaves_nothing(stage: DemoStage) -> None:
+    (_file(stage)).mkdir(parents=True)
+    (_file(stage) / "in the way").touch()
+    ran = agentctl_of(stage, "config", "init", "--force")
+    assert (ran.code, ran.out) == (1, "")
+    assert [path.name for path in _file(stage).parent.iterdir()] == ["config.toml"]
+
+
+@pytest.mark.parametrize("words", [("frob",), ("--force",), ("path", "--force"), ("init", "--json")])
+def test_usage(stage: DemoStage, words: tuple[str, ...]) -> None:
+    ran = agentctl_of(stage, "config", *words)
+    assert (ran.code, ran.out) == (2, "")
+    assert not (stage.root / "state").exists()
+
+
+def test_hostile_values_are_harmless_and_fit(stage: DemoStage) -> None:
+    wide, tall = json.dumps(hostile.WIDE, ensure_ascii=False), json.dumps("a\nb" * 50)
+    _say(stage, f"[defaults]\nname = {wide}\nmodel = {tall}\n")
+    assert hostile.harmful(agentctl_of(stage, "config").out) == []
+    shown = agentctl_on_a_terminal(stage, "config", columns=50, NO_COLOR="1")
+    assert max(map(len, shown.lines)) <= 50
+    odd = agentctl_of(stage, "config", AGENTCTL_DEFAULT_MODEL=os.fsdecode(b"\xff\x1b[31m"))
+    assert odd.code == 0
+    assert hostile.harmful(odd.out) == []

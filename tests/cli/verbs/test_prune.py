@@ -1,0 +1,112 @@
+"""`agentctl prune`: what goes is told with its reason; 1 where something could not go."""
+
+import os
+import signal
+import time
+
+from agentctl.control.tree import SHIM
+from agentctl.store import launches, ledger
+from agentctl.truth import procfs
+from agentctl.truth.model import Exit, Launch
+from agentctl.truth.pidfd import Handle
+from tests.fakes.demo import DemoStage
+from tests.running import agentctl_of
+from tests.waiting import until
+
+ME = procfs.read_process(os.getpid(), procfs.boot_id()).identity
+
+
+def _notes(stage: DemoStage) -> str:
+    return f"{stage.root}/state/state.db"
+
+
+def _ended(stage: DemoStage, launch_id: str, days: float) -> None:
+    dead = ME._replace(start=ME.start - 1)
+    ledger.begin(_notes(stage), Launch(launch_id, dead, cwd=str(stage.work)))
+    ledger.ended(_notes(stage), launch_id, Exit(0, time.time() - days * 86400, ""))
+    ledger.claim_end(_notes(stage), launch_id)
+
+
+def test_nothing_to_prune_and_nothing_made(stage: DemoStage) -> None:
+    ran = agentctl_of(stage, "prune")
+    assert (ran.code, ran.out, ran.err) == (0, "nothing to prune\n", "")
+    assert agentctl_of(stage, "prune", "--dry-run", "--json").json() == {
+        "dry_run": True,
+        "version": 1,
+        "pruned": [],
+        "problems": [],
+    }
+    assert not (stage.root / "state").exists()
+
+
+def test_what_it_says(stage: DemoStage) -> None:
+    _ended(stage, "0123456789ab", 8)
+    work = stage.work.resolve()
+    dry = agentctl_of(stage, "prune", "--dry-run")
+    assert dry.lines == [
+        f"would remove the lock on {work}: launch 0123456789ab, pid {ME.pid} is gone",
+        "would forget launch 0123456789ab: ended 8d ago",
+    ]
+    assert agentctl_of(stage, "prune").lines == [
+        f"removed the lock on {work}: launch 0123456789ab, pid {ME.pid} is gone",
+        "forgot launch 0123456789ab: ended 8d ago",
+    ]
+    assert agentctl_of(stage, "prune").lines == ["nothing to prune"]
+
+
+def test_flag_before_environment_before_file(stage: DemoStage) -> None:
+    _ended(stage, "0123456789ab", 2)
+    (stage.root / "state" / "config.toml").write_text('[launches]\nttl = "1d"\n')
+
+    def would(*words: str, **environ: str) -> list[str]:
+        shape = agentctl_of(stage, "prune", "--dry-run", "--json", *words, **environ).json()
+        return [each["kind"] for each in shape["pruned"]]
+
+    assert would() == ["lock", "launch"]
+    assert would(AGENTCTL_LAUNCH_TTL="3d") == ["lock"]
+    assert would("--ttl", "1h", AGENTCTL_LAUNCH_TTL="3d") == ["lock", "launch"]
+
+
+def test_notes_that_cannot_be_read(stage: DemoStage) -> None:
+    (stage.root / "state").mkdir()
+    (stage.root / "state" / "state.db").write_text("rubbish\n" * 500)
+    ran = agentctl_of(stage, "prune")
+    assert (ran.code, ran.out) == (1, "")
+    assert "not a database" in ran.err
+
+
+def test_a_shim_that_was_killed(stage: DemoStage) -> None:
+    """A real launch: its shim dies, then its agent, and nobody was there to run its hook."""
+    hook = f"echo $AGENTCTL_OUTCOME >> {stage.root}/ran"
+    ran = agentctl_of(
+        stage, "launch", "demo", "-p", "work 600", "--cwd", str(stage.work), "--on-complete", hook
+    )
+    assert (ran.code, ran.err) == (0, "")
+    shims = [p for p in stage.processes() if p.comm == SHIM]
+    assert len(shims) == 1
+    _kill(shims[0])
+    assert agentctl_of(stage, "prune", "--ttl", "0s").lines == ["nothing to prune"]  # the agent lives
+    assert [s.verdict.status for s in stage.survey().sessions] == ["running"]
+    for process in stage.processes():
+        _kill(process)
+    [note] = launches.recorded(_notes(stage))
+    told = agentctl_of(stage, "prune").lines
+    assert f"finished launch {note.id}: its shim was killed: its on-complete hook was due" in told
+    assert (stage.root / "ran").read_text() == "killed\n"
+    assert agentctl_of(stage, "prune").lines == ["nothing to prune"]
+    assert [line.split(":")[0] for line in agentctl_of(stage, "prune", "--ttl", "0s").lines] == [
+        f"forgot launch {note.id}"
+    ]
+    assert (stage.root / "ran").read_text() == "killed\n"
+
+
+def _kill(process: procfs.Process) -> None:
+    with Handle(process.identity) as handle:
+        handle.signal(signal.SIGKILL)
+        assert handle.wait(20)
+    until(lambda: _is_gone(process), f"{process} is gone")
+
+
+def _is_gone(process: procfs.Process) -> bool:
+    now = procfs.current(process.identity)
+    return now is None or not now.alive

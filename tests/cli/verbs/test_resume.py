@@ -1,0 +1,282 @@
+"""`agentctl resume`, as a person calls it: the same session goes on, or nothing is lost."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agentctl import paths
+from agentctl.errors import Gone
+from agentctl.store import launches, locks
+from agentctl.truth.pidfd import Handle
+from tests.fakes.demo import DemoStage
+from tests.running import Ran, agentctl_of, environ_of
+from tests.waiting import DEADLINE, until
+
+
+def _launched(stage: DemoStage, *words: str) -> str:
+    ran = agentctl_of(stage, "launch", "demo", "--cwd", str(stage.work), *words)
+    assert (ran.code, ran.err) == (0, "")
+    return ran.out.strip()
+
+
+def _ended(stage: DemoStage, *words: str) -> str:
+    """A session that we launched, and that is over."""
+    session_id = _launched(stage, "-p", "exit 0", *words)
+    until(lambda: _session(stage, session_id)["exit_code"] == 0, "it is over")
+    until(lambda: stage.processes() == [], "its shim has left")
+    return session_id
+
+
+def _session(stage: DemoStage, session_id: str) -> dict[str, Any]:
+    [found] = agentctl_of(stage, "status", session_id, "--json").json()["sessions"]
+    told: dict[str, Any] = found
+    return told
+
+
+def _said(stage: DemoStage, session_id: str) -> list[str]:
+    journal = stage.home / ".demo-agent" / "sessions" / f"{session_id}.jsonl"
+    records = (json.loads(line) for line in journal.read_text().splitlines())
+    return [str(record["text"]) for record in records if record["type"] == "say"]
+
+
+def _program(stage: DemoStage, script: str) -> dict[str, str]:
+    """Run instead of the agent, with the agent's words: -m MODULE --resume ID -"""
+    path = stage.root / "program"
+    path.write_text(f"#!/bin/sh\n{script}\n")
+    path.chmod(0o755)
+    return {"AGENTCTL_ADAPTER_DEMO_BINARY": str(path)}
+
+
+def _kill(stage: DemoStage, session_id: str) -> None:
+    owner = stage.session(session_id).seen.owner
+    assert owner is not None
+    try:
+        with Handle(owner.identity) as handle:
+            handle.signal(signal.SIGKILL)
+            handle.wait(DEADLINE)
+    except Gone:
+        pass
+
+
+def test_the_same_session_goes_on_in_its_own_directory(stage: DemoStage) -> None:
+    session_id = _ended(stage)
+    ran = agentctl_of(stage, "resume", session_id[:8], "hang, and on")
+    assert (ran.code, ran.out, ran.err) == (0, f"{session_id}\n", "")
+    session = _session(stage, session_id)
+    assert session["status"] == "running"
+    owner = stage.session(session_id).seen.owner
+    assert owner is not None
+    assert owner.cwd == str(stage.work)  # and not where we were
+    assert _said(stage, session_id) == ["exit 0", "hang, and on"]
+    assert [row["id"] for row in agentctl_of(stage, "list", "-a", "--json").json()["sessions"]] == [
+        session_id
+    ]
+
+
+def test_one_that_we_did_not_launch(stage: DemoStage) -> None:
+    puppet = stage.start()
+    puppet.do("rest")
+    puppet.finish()
+    ran = agentctl_of(stage, "resume", puppet.session_id or "", "hang", "--json")
+    assert (ran.code, ran.err) == (0, "")
+    [session] = ran.json()["sessions"]
+    assert (session["id"], session["status"]) == (puppet.session_id, "running")
+    assert session["launch"]["id"]
+
+
+def test_labels_and_hooks_stay(stage: DemoStage) -> None:
+    log = stage.root / "log"
+    hook = f"echo $AGENTCTL_EXIT_CODE $AGENTCTL_GROUP >> {log}"
+    words = ("--name", "n", "--group", "g", "--meta", "a=1", "--meta", "b=1", "--on-complete", hook)
+    session_id = _ended(stage, *words)
+    agentctl_of(stage, "resume", session_id, "hang", "--meta", "b=2", "--meta", "c=3")
+    note = _session(stage, session_id)["launch"]
+    assert (note["name"], note["group"], note["on_complete"]) == ("n", "g", hook)
+    assert note["meta"] == {"a": "1", "b": "2", "c": "3"}
+    _kill(stage, session_id)
+    until(lambda: log.exists() and log.read_text() == "0 g\n-9 g\n", "one run for each end")
+    agentctl_of(stage, "resume", session_id, "hang", "--name", "another")
+    assert _session(stage, session_id)["launch"]["name"] == "another"
+
+
+def test_a_quick_end_is_no_failure(stage: DemoStage) -> None:
+    session_id = _ended(stage)
+    for code in range(3):
+        ran = agentctl_of(stage, "resume", session_id, "exit 0")
+        assert (ran.code, ran.out, ran.err) == (0, f"{session_id}\n", ""), code
+    assert _said(stage, session_id) == ["exit 0"] * 4
+
+
+def test_a_living_one_is_refused(stage: DemoStage) -> None:
+    session_id = _launched(stage, "-p", "hang")
+    pid = _session(stage, session_id)["pid"]
+    for words in ((), ("--force",)):
+        ran = agentctl_of(stage, "resume", session_id, "go on", *words)
+        assert (ran.code, ran.out) == (4, "")
+        assert f"pid {pid} runs it" in ran.err
+        assert f"agentctl stop {session_id}" in ran.err
+    assert _said(stage, session_id) == ["hang"]
+
+
+def test_of_two_at_once_one_goes_on(stage: DemoStage) -> None:
+    session_id = _ended(stage)
+    words = [sys.executable, "-m", "agentctl", "resume", session_id, "hang"]
+    both = [
+        subprocess.Popen(
+            words, env=environ_of(stage), cwd=stage.root, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+        )
+        for _ in range(2)
+    ]
+    for each in both:
+        each.communicate(timeout=60)
+    assert sorted(each.returncode for each in both) == [0, 4]
+    assert _said(stage, session_id) == ["exit 0", "hang"]
+
+
+def test_whether_it_has_ended_must_be_known(stage: DemoStage) -> None:
+    """A process of the agent that has told nobody which session it runs: it may be this one."""
+    session_id = _ended(stage)
+    puppet = stage.start()
+    (stage.home / ".demo-agent" / "live" / f"{puppet.pid}.json").unlink()
+    journal = stage.home / ".demo-agent" / "sessions" / f"{session_id}.jsonl"
+    with journal.open("a") as file:  # written to after that process began
+        file.write(json.dumps({"type": "turn", "state": "working", "at": 4e9}) + "\n")
+    assert _session(stage, session_id)["status"] == "unknown"
+    ran = agentctl_of(stage, "resume", session_id, "go on")
+    assert (ran.code, ran.out) == (5, "")
+    assert f"whether {session_id} has ended cannot be told" in ran.err
+    assert f"agentctl why {session_id}" in ran.err
+
+
+def test_no_such_session(stage: DemoStage) -> None:
+    ran = agentctl_of(stage, "resume", "4f2a", "go on")
+    assert (ran.code, ran.out) == (3, "")
+    assert "no session '4f2a'" in ran.err
+    assert agentctl_of(stage, "resume", "", "go on").code == 2
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ([], "no prompt"),
+        ([" "], "no prompt"),
+        (["one", "--prompt-file", "x"], "more than one prompt"),
+        (["one", "-p", "two"], "more than one message"),
+        (["-", "-p", "two"], "more than one prompt"),
+        (["one", "two"], "unrecognized arguments: two"),
+        (["one", "--permission-mode", "yolo"], "demo has no permission mode 'yolo'"),
+        (["one", "--name", ""], "not a label"),
+        (["one", "--env", "x"], "not a pair"),
+    ],
+)
+def test_words_that_are_off(stage: DemoStage, words: list[str], said: str) -> None:
+    session_id = _ended(stage)
+    ran = agentctl_of(stage, "resume", session_id, *words)
+    assert (ran.code, ran.out) == (2, "")
+    assert said in ran.err
+    assert _said(stage, session_id) == ["exit 0"]
+
+
+@pytest.mark.parametrize("words", [["-p", "--hang, so"], ["--prompt-file", "message"], ["-"]])
+def test_a_message_however_it_comes(stage: DemoStage, words: list[str]) -> None:
+    session_id = _ended(stage)
+    (stage.root / "message").write_text("--hang, so")
+    done = subprocess.run(
+        [sys.executable, "-m", "agentctl", "resume", session_id, *words, "--", "--steps"],
+        env=environ_of(stage), cwd=stage.root, input=b"--hang, so", capture_output=True, timeout=60,
+        check=False,
+    )  # fmt: skip
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert _said(stage, session_id)[-1] == "--hang, so"
+
+
+def test_a_dry_run_starts_nothing(stage: DemoStage) -> None:
+    session_id = _ended(stage)
+    ran = agentctl_of(stage, "resume", session_id, "hang", "--dry-run", "--json")
+    [plan] = ran.json()["launches"]
+    assert plan["command"][3:5] == ["--resume", session_id]
+    assert plan["cwd"] == str(stage.work)
+    assert "--resume" in agentctl_of(stage, "resume", session_id, "hang", "--dry-run").out
+    assert stage.processes() == []
+    assert _said(stage, session_id) == ["exit 0"]
+
+
+def test_its_directory_is_gone(stage: DemoStage) -> None:
+    session_id = _ended(stage)
+    stage.work.rmdir()
+    ran = agentctl_of(stage, "resume", session_id, "hang")
+    assert (ran.code, ran.out) == (4, "")
+    assert f"its directory is gone: {stage.work}" in ran.err
+    assert _said(stage, session_id) == ["exit 0"]
+
+
+def test_its_directory_is_held_by_another(stage: DemoStage) -> None:
+    session_id = _ended(stage)
+    other = _launched(stage, "-p", "hang")
+    ran = agentctl_of(stage, "resume", session_id, "hang")
+    assert (ran.code, ran.out) == (4, "")
+    assert other in ran.err
+    ran = agentctl_of(stage, "resume", session_id, "hang", "--force")
+    assert (ran.code, ran.out) == (0, f"{session_id}\n")
+
+
+def _failed(stage: DemoStage, session_id: str, environ: dict[str, str]) -> Ran:
+    """A resume that fails, and loses nothing."""
+    before, journal = _session(stage, session_id), _said(stage, session_id)
+    ran = agentctl_of(stage, "resume", session_id, "go on", "--name", "another", **environ)
+    assert (ran.code, ran.out) == (1, "")
+    until(lambda: stage.processes() == [], "every process has left")
+    assert _session(stage, session_id) == before
+    assert before["exit_code"] == 0
+    assert before["launch"]["name"] == "n"
+    assert _said(stage, session_id) == journal
+    notes = paths.notes_file(stage.environ["AGENTCTL_HOME"])
+    [note] = launches.recorded(notes)
+    assert [path.name for path in Path(launches.folder(notes, "x")).parent.iterdir()] == [note.id]
+    assert locks.held(notes) == []
+    return ran
+
+
+@pytest.mark.parametrize(
+    ("script", "said"),
+    [
+        ("echo not logged in >&2; exit 7", "exit code 7"),
+        ("kill -9 $$", "signal 9"),
+        ("exit 0", "exit code 0"),
+        ('echo "$4"; exit 0', "exit code 0"),  # says which session it is, and does nothing
+        ('echo "$4"; echo why >&2; exit 3', "exit code 3"),
+    ],
+)
+def test_a_failed_one_loses_nothing(stage: DemoStage, script: str, said: str) -> None:
+    session_id = _ended(stage, "--name", "n")
+    ran = _failed(stage, session_id, _program(stage, script))
+    assert f"demo ended while it was being launched: {said}" in ran.err
+
+
+def test_a_program_that_is_gone_loses_nothing(stage: DemoStage) -> None:
+    session_id = _ended(stage, "--name", "n")
+    ran = _failed(stage, session_id, {"AGENTCTL_ADAPTER_DEMO_BINARY": "/no/such/agent"})
+    assert "cannot run /no/such/agent" in ran.err
+
+
+def test_without_our_notes_it_goes_on_all_the_same(stage: DemoStage) -> None:
+    session_id = _ended(stage, "--name", "n")
+    shutil.rmtree(stage.environ["AGENTCTL_HOME"])
+    ran = agentctl_of(stage, "resume", session_id, "hang")
+    assert (ran.code, ran.out, ran.err) == (0, f"{session_id}\n", "")
+    assert _session(stage, session_id)["launch"]["name"] is None
+
+
+def test_help_has_examples(stage: DemoStage) -> None:
+    ran = agentctl_of(stage, "resume", "--help")
+    assert ran.code == 0
+    for word in ("--dry-run", "--prompt-file", 'agentctl resume 4f2a "now run the tests"'):
+        assert word in ran.out

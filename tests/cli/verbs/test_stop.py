@@ -1,0 +1,220 @@
+"""`agentctl stop`: the proof, for people and for scripts."""
+
+import os
+import re
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from agentctl import paths
+from agentctl.store import ledger
+from agentctl.testing import Puppet, Stage
+from agentctl.truth import procfs
+from agentctl.truth.model import Launch
+from agentctl.wire.shapes import SESSION_FIELDS, STOPPED_FIELDS
+from tests.fakes.codex import CodexStage, called
+from tests.fakes.doomed import Doomed, alive
+from tests.running import STRANGER, agentctl_as_stranger, agentctl_of, environ_of, open_home
+from tests.waiting import until
+
+
+@pytest.fixture
+def stage(tmp_path: Path) -> Iterator[Doomed]:
+    made = Doomed(tmp_path)
+    yield made
+    made.close()
+
+
+def id_of(puppet: Puppet) -> str:
+    assert puppet.session_id is not None
+    return puppet.session_id
+
+
+def is_alive(puppet: Puppet) -> bool:
+    process = procfs.current(puppet.identity)
+    return process is not None and process.alive
+
+
+def grouped(stage: Stage, *puppets: Puppet) -> None:
+    for puppet in puppets:
+        note = Launch(f"l{puppet.pid}", puppet.identity, puppet.session_id, group="g", created_at=1.0)
+        ledger.record(paths.notes_file(stage.environ["AGENTCTL_HOME"]), note)
+
+
+def test_a_line_of_proof(stage: Doomed) -> None:
+    agent, _ = stage.working()
+    agent.do("tool")
+    ran = agentctl_of(stage, "stop", id_of(agent)[:8])
+    assert (ran.code, ran.err) == (0, "")
+    assert re.fullmatch(
+        rf"{agent.session_id} stopped \(interrupted.*\): 2 ended, 0 survivors, \d+\.\d s, by SIGINT\n",
+        ran.out,
+    )
+    assert not is_alive(agent)
+    assert stage.living() == []
+
+
+def test_again_is_success_and_tells_the_outcome(stage: Doomed) -> None:
+    agent, _ = stage.working()
+    agent.finish()
+    ran = agentctl_of(stage, "stop", id_of(agent))
+    assert (ran.code, ran.out) == (0, f"{agent.session_id} had stopped already (completed)\n")
+
+
+def test_as_json(stage: Doomed) -> None:
+    agent, _ = stage.working()
+    agent.do("tool")
+    ran = agentctl_of(stage, "stop", id_of(agent), "--json", "--force")
+    answer = ran.json()
+    assert (ran.code, ran.err) == (0, "")
+    assert list(answer) == ["version", "sessions", "problems", "stopped"]
+    (session,), (stopped,) = answer["sessions"], answer["stopped"]
+    assert list(session) == [name for name, _, _ in SESSION_FIELDS]
+    assert (session["status"], session["outcome"]) == ("stopped", "killed")
+    assert list(stopped) == [name for name, _, _ in STOPPED_FIELDS]
+    assert (stopped["id"], stopped["adapter"], stopped["already"]) == (agent.session_id, "demo", False)
+    assert (stopped["ended"], stopped["survivors"], stopped["spared"]) == (2, [], [])
+    assert stopped["signals"] == ["SIGKILL"]
+
+
+def test_a_stubborn_one_within_a_time(stage: Doomed) -> None:
+    agent, _ = stage.working()
+    agent.do("stubborn")
+    ran = agentctl_of(stage, "stop", id_of(agent), "--timeout", "0.1s")
+    assert ran.code == 0
+    assert "by SIGINT then SIGTERM then SIGKILL" in ran.out
+
+
+def test_a_dry_run_ends_nobody(stage: Doomed) -> None:
+    agent, _ = stage.working()
+    agent.do("tool")
+    until(lambda: len(stage.living("sleep")) == 1, "its tool runs")
+    (tool,) = stage.living("sleep")
+    ran = agentctl_of(stage, "stop", id_of(agent), "--dry-run")
+    assert ran.lines == [
+        f"{agent.session_id} would get SIGINT (3 s), SIGTERM (3 s), SIGKILL (5 s) as pid {agent.pid}",
+        f"  and then its pid {tool.pid}: sleep 1000",
+    ]
+    (planned,) = agentctl_of(stage, "stop", id_of(agent), "--dry-run", "--json").json()["planned"]
+    assert planned["pid"] == agent.pid
+    assert planned["processes"] == [{"pid": tool.pid, "command": "sleep 1000"}]
+    assert is_alive(agent)
+    assert alive(tool)
+    agent.kill()
+    ran = agentctl_of(stage, "stop", id_of(agent), "--dry-run")
+    assert ran.out == f"{agent.session_id} has stopped already (killed)\n"
+
+
+def test_several_and_one_of_them_not_there(stage: Doomed) -> None:
+    (one, _), (two, _) = stage.working(), stage.working()
+    ran = agentctl_of(stage, "stop", id_of(one), "nosuch", id_of(two))
+    assert ran.code == 3
+    assert [line.split()[0] for line in ran.lines] == [one.session_id, two.session_id]
+    assert "nosuch" in ran.err
+    assert not is_alive(one)
+    assert not is_alive(two)
+
+
+def test_a_group(stage: Doomed) -> None:
+    agents = [stage.working()[0] for _ in range(4)]
+    grouped(stage, *agents[:3])
+    agents[0].finish()
+    ran = agentctl_of(stage, "stop", "--group", "g")
+    assert ran.code == 0, ran.err
+    assert sorted("already" in line for line in ran.lines) == [False, False, True]
+    assert [is_alive(agent) for agent in agents] == [False, False, False, True]
+    assert agentctl_of(stage, "stop", "--group", "none").code == 3
+
+
+def test_a_process_without_a_session(stage: Doomed) -> None:
+    agent = stage.start()
+    stage.records(agent)[0].unlink()
+    ran = agentctl_of(stage, "stop", f"pid:{agent.pid}")
+    assert ran.code == 0
+    assert ran.out.startswith(f"pid:{agent.pid} stopped (its process is gone): 1 ended, 0 survivors")
+    assert not is_alive(agent)
+
+
+def test_from_inside_the_agents_own_shell(stage: Doomed) -> None:
+    """The agent is our ancestor: it ends, we and our shell do not, and the other tools do."""
+    agent, _ = stage.working()
+    agent.do("tool")
+    said = stage.root / "said"
+    words = f"{sys.executable} -m agentctl stop {agent.session_id}"
+    exports = " ".join(
+        f"{name}={value}" for name, value in environ_of(stage).items() if name.startswith("PYTHON")
+    )
+    agent.do(f"tool {exports} {words} > {said}.new 2>&1; mv {said}.new {said}")
+    until(said.exists, "agentctl has said what it did")
+    told = said.read_text().splitlines()
+    assert re.fullmatch(rf"{agent.session_id} stopped \(.*\): 2 ended, 0 survivors, .*", told[0]), told
+    spared = sorted(line.rpartition(": ")[2] for line in told[1:])
+    assert spared == ["agentctl runs in it", "this very agentctl"], told
+    assert not is_alive(agent)
+    until(lambda: stage.living() == [], "all have ended")
+
+
+def test_survivors_are_named_and_fail(stage: Doomed) -> None:
+    """Two processes run one session, as agents can be made to: one is stopped, and it goes on."""
+    agent, _ = stage.working()
+    twin = stage.start(resume=agent.session_id)
+    twin.do("work")
+    ran = agentctl_of(stage, "stop", id_of(agent))
+    assert ran.code == 1
+    assert f"{agent.session_id} goes on under pid" in ran.out
+
+
+def test_a_server_with_other_sessions_is_refused_until_asked_for(tmp_path: Path) -> None:
+    stage = CodexStage(tmp_path)
+    try:
+        daemon = stage.start(environ=called("app-server", "--listen", "unix://", bare=True))
+        for step in ("load", "work", "load", "work"):
+            daemon.do(step)
+        ran = agentctl_of(stage, "stop", id_of(daemon))
+        assert (ran.code, ran.out) == (4, "")
+        assert "--owner" in ran.err
+        assert is_alive(daemon)
+        ran = agentctl_of(stage, "stop", id_of(daemon), "--owner")
+        assert ran.code == 0, ran.err
+        assert not is_alive(daemon)
+    finally:
+        stage.close()
+
+
+def test_one_that_nobody_can_tell(stage: Doomed) -> None:
+    agent, _ = stage.working()
+    other = stage.start()
+    for puppet in (agent, other):
+        stage.records(puppet)[0].unlink()
+    ran = agentctl_of(stage, "stop", id_of(agent))
+    assert (ran.code, ran.out) == (5, "")
+    assert "cannot tell which process runs it" in ran.err
+    assert is_alive(agent)
+    assert is_alive(other)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can be two users")
+def test_another_users_agent_is_refused() -> None:
+    with open_home() as root:
+        stage = Doomed(root)
+        try:
+            agent, _ = stage.working()
+            for path in (root, *root.rglob("*")):
+                path.chmod(0o755 if path.is_dir() else 0o644)
+            # whose the process is shows before any file of it does
+            ran = agentctl_as_stranger(
+                {**stage.environ, "AGENTCTL_CONFINE": ""}, "stop", f"pid:{agent.pid}"
+            )
+            assert ran.code == 4, ran
+            assert f"only that user may stop it: sudo -u '#0' agentctl stop pid:{agent.pid}" in ran.err
+            assert f"{STRANGER}" not in ran.out
+            assert is_alive(agent)
+        finally:
+            stage.close()
+
+
+@pytest.mark.parametrize("words", [(), ("x", "--group", "g"), ("x", "--timeout", "soon")])
+def test_wrong_words(stage: Doomed, words: tuple[str, ...]) -> None:
+    assert agentctl_of(stage, "stop", *words).code == 2

@@ -1,0 +1,54 @@
+"""A real git repository in a temporary directory, with an identity and settings of its own."""
+
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+IDENTITY = {
+    "GIT_AUTHOR_NAME": "A Person",
+    "GIT_AUTHOR_EMAIL": "a@example.invalid",
+    "GIT_COMMITTER_NAME": "A Person",
+    "GIT_COMMITTER_EMAIL": "a@example.invalid",
+    "GIT_CONFIG_GLOBAL": "/dev/null",
+    "GIT_CONFIG_SYSTEM": "/dev/null",
+}
+
+
+class Repository:
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        path.mkdir(parents=True, exist_ok=True)
+        self.git("init", "--quiet", "--initial-branch", "main")
+
+    def git(self, *words: str, cwd: Path | str | None = None) -> str:
+        done = subprocess.run(
+            ["git", *words],
+            cwd=cwd or self.path,
+            env={"PATH": os.environ["PATH"], "HOME": str(self.path), **IDENTITY},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert done.returncode == 0, done.stderr
+        return done.stdout.strip()
+
+    def commit(self, cwd: Path | str | None = None, **files: str) -> str:
+        """Files by their names, `_` for the dot."""
+        where = Path(cwd or self.path)
+        for name, text in files.items():
+            (where / name.replace("_", ".")).write_text(text)
+        self.git("add", "--all", cwd=where)
+        self.git("commit", "--quiet", "--allow-empty", "-m", "a commit", cwd=where)
+        return self.git("rev-parse", "HEAD", cwd=where)
+
+
+@pytest.fixture
+def repo(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Repository:
+    """With one commit: a file of ten lines."""
+    for name, value in IDENTITY.items():
+        monkeypatch.setenv(name, value)
+    made = Repository(tmp_path / "project")
+    made.commit(a_txt="".join(f"line {n}\n" for n in range(10)))
+    return made

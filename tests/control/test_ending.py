@@ -1,0 +1,110 @@
+"""How a launched agent ended, as far as its shim lives to tell."""
+
+import json
+import os
+import signal
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from agentctl import asking, paths
+from agentctl.control import ending
+from agentctl.store import launches
+from agentctl.testing import Puppet
+from agentctl.truth import procfs
+from agentctl.truth.model import Launch, Session
+from agentctl.truth.pidfd import Handle
+from agentctl.truth.procfs import Process
+from tests.fakes.doomed import Doomed
+from tests.running import agentctl_of
+from tests.waiting import until
+
+
+@pytest.fixture
+def stage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Doomed]:
+    """This very process asks with the stage's environment."""
+    made = Doomed(tmp_path)
+    for name, value in made.environ.items():
+        if name != "PATH" and not name.startswith("AGENTCTL_STAGE"):
+            monkeypatch.setenv(name, value)
+    yield made
+    made.close()
+
+
+def launched(stage: Doomed, prompt: str, *words: str) -> tuple[Session, Process, Process]:
+    """A session, its owner and its shim."""
+    ran = agentctl_of(stage, "launch", "demo", "--cwd", str(stage.work), "-p", prompt, *words)
+    assert ran.code == 0, ran.err
+    (session,) = asking.everything().sessions
+    owner = session.seen.owner
+    assert owner is not None
+    return session, owner, procfs.read_process(owner.parent, owner.identity.boot)
+
+
+def signalled(process: Process, number: signal.Signals) -> None:
+    with Handle(process.identity) as handle:
+        handle.signal(number)
+        if number == signal.SIGKILL:
+            handle.wait(20)
+
+
+def test_the_record_is_waited_for(stage: Doomed) -> None:
+    session, owner, shim = launched(stage, "hang")
+    assert session.launch is not None
+    signalled(shim, signal.SIGSTOP)  # it will be late
+    signalled(owner, signal.SIGKILL)
+    assert not ending.recorded(session.launch, 0.05), "not in this time, and nobody pretends to know"
+    told: list[bool] = []
+    waiter = threading.Thread(target=lambda: told.append(ending.recorded(launch_of(session), 20.0)))
+    waiter.start()
+    signalled(shim, signal.SIGCONT)
+    waiter.join(20)
+    assert told == [True]
+    found = launches.exit_record(paths.notes_file(os.environ["AGENTCTL_HOME"]), session.launch.id)
+    assert found is not None
+    assert found.code == -signal.SIGKILL
+
+
+def launch_of(session: Session) -> Launch:
+    assert session.launch is not None
+    return session.launch
+
+
+def test_where_the_shim_is_dead_its_work_is_done_here_once(stage: Doomed) -> None:
+    hook = stage.root / "hook"
+    session, owner, shim = launched(
+        stage, "hang", "--on-complete", f"echo $AGENTCTL_EXIT_CODE. >> {hook}"
+    )
+    signalled(shim, signal.SIGKILL)
+    signalled(owner, signal.SIGKILL)
+    assert not ending.recorded(launch_of(session)), "nobody saw its exit code"
+    # where init is slow to reap, the kernel still knows the code; nobody else does
+    assert hook.read_text() in (".\n", "-9.\n"), "the hook ran"
+    assert not ending.recorded(launch_of(session))
+    assert hook.read_text() in (".\n", "-9.\n"), "once"
+
+
+def test_a_record_that_is_there_is_enough(stage: Doomed) -> None:
+    session, owner, shim = launched(stage, "hang")
+    signalled(owner, signal.SIGKILL)
+    until(lambda: procfs.current(shim.identity) is None, "the shim has done all it had to do")
+    assert ending.recorded(launch_of(session))
+
+
+def test_half_a_record_is_none(stage: Doomed) -> None:
+    notes = paths.notes_file(os.environ["AGENTCTL_HOME"])
+    folder = Path(launches.folder(notes, "l1"))
+    folder.mkdir(parents=True)
+    for text, known in (("", False), ('{"code": 3', False), (json.dumps({"code": 3, "at": 1.0}), True)):
+        (folder / "exit").write_text(text)
+        assert ending._known(notes, "l1") is known
+
+
+def test_without_a_state_directory_nothing_is_known(
+    stage: Doomed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    puppet: Puppet = stage.start()
+    monkeypatch.setattr(paths, "state_directory", lambda _: None)
+    assert not ending.recorded(Launch("l1", puppet.identity))

@@ -1,0 +1,278 @@
+"""Waiting for sessions, woken by what happens and by nothing else."""
+
+import os
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from agentctl import asking
+from agentctl.control import vigil as module
+from agentctl.control.vigil import Awaited, Subject, Vigil
+from agentctl.testing import Puppet, Stage
+from agentctl.truth.judge import judge
+from agentctl.truth.model import Evidence, Observation, ProcessIdentity, Session
+from agentctl.truth.survey import Survey
+from tests.fakes.demo import DemoStage
+from tests.fakes.stages import stages
+from tests.waiting import until
+
+LONG = 20.0
+
+
+def entered(made: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+    """This very process asks with the stage's environment, and is none of its agents."""
+    for name in list(os.environ):
+        monkeypatch.delenv(name)
+    for name, value in made.environ.items():
+        if name != "AGENTCTL_STAGE":
+            monkeypatch.setenv(name, value)
+
+
+@pytest.fixture
+def stage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[DemoStage]:
+    made = DemoStage(tmp_path)
+    entered(made, monkeypatch)
+    yield made
+    made.close()
+
+
+class Kept:
+    """A vigil in a thread of its own; `looks` counts how often it looked."""
+
+    def __init__(
+        self, monkeypatch: pytest.MonkeyPatch, sessions: list[Session], awaited: Awaited = "stopped"
+    ) -> None:
+        self.looks = 0
+        self.told: list[Session] = []
+        self.late: list[Session] = []
+        ask = asking.everything
+
+        def counted(*words: object, **more: object) -> Survey:
+            self.looks += 1
+            return ask(*words, **more)  # type: ignore[arg-type]
+
+        monkeypatch.setattr("agentctl.asking.everything", counted)
+        monkeypatch.setattr(module, "REST", 0)  # every event is followed by a look: none must be needed
+        self._thread = threading.Thread(target=self._run, args=(sessions, awaited))
+        self._thread.start()
+
+    def _run(self, sessions: list[Session], awaited: Awaited) -> None:
+        with Vigil(sessions, awaited) as vigil:
+            for session in vigil.keep(LONG):
+                self.told.append(session)
+            self.late = [subject.session for subject in vigil.pending]
+
+    def end(self) -> list[str]:
+        self._thread.join(LONG * 2)
+        assert not self._thread.is_alive()
+        return [session.verdict.status for session in self.told]
+
+    def sleeps(self) -> None:
+        """Until it has looked twice: once to know what to watch, once to have missed nothing."""
+        until(lambda: self.looks >= 2, "it has looked twice")
+
+
+def of(puppet: Puppet) -> Session:
+    found = asking.everything().sessions
+    return next(s for s in found if s.seen.owner and s.seen.owner.identity == puppet.identity)
+
+
+def working(stage: Stage) -> tuple[Puppet, Session]:
+    puppet = stage.start()
+    puppet.do("work")
+    return puppet, of(puppet)
+
+
+@pytest.mark.parametrize(
+    ("awaited", "step"),
+    [("idle", "rest"), ("waiting", "ask"), ("settled", "rest"), ("settled", "ask")],
+)
+@pytest.mark.parametrize("kind", stages(), ids=lambda kind: kind.adapter)
+def test_a_step_of_every_agent_wakes(
+    kind: type[Stage], awaited: Awaited, step: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stage = kind(tmp_path)
+    entered(stage, monkeypatch)
+    try:
+        if step == "ask" and not stage.can_ask:
+            pytest.skip("this agent does not tell that it waits")
+        puppet, session = working(stage)
+        kept = Kept(monkeypatch, [session], awaited)
+        kept.sleeps()
+        puppet.do(step)
+        assert kept.end() == ["idle" if step == "rest" else "waiting"]
+    finally:
+        stage.close()
+
+
+@pytest.mark.parametrize("awaited", ["stopped", "idle", "waiting", "settled"])
+@pytest.mark.parametrize("end", [Puppet.finish, Puppet.kill], ids=["a clean end", "kill -9"])
+def test_an_end_ends_every_wait(
+    stage: DemoStage, awaited: Awaited, end: Callable[[Puppet], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    puppet, session = working(stage)
+    kept = Kept(monkeypatch, [session], awaited)
+    kept.sleeps()
+    end(puppet)
+    assert kept.end() == ["stopped"]
+    assert kept.told[0].verdict.outcome in ("completed", "killed")
+
+
+@pytest.mark.parametrize("awaited", ["stopped", "idle"])
+def test_what_is_so_already_is_told_at_once(
+    stage: DemoStage, awaited: Awaited, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    puppet, session = working(stage)
+    puppet.do("rest")
+    if awaited == "stopped":
+        puppet.kill()
+    kept = Kept(monkeypatch, [session], awaited)
+    assert kept.end() == [awaited]
+    assert kept.looks <= 2
+
+
+def test_what_happens_before_the_watch_is_set_up_is_not_missed(
+    stage: DemoStage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    puppet, session = working(stage)
+    set_up = Vigil._set_up
+    steps = ["rest"]
+
+    def late(self: Vigil) -> bool:
+        if steps:
+            puppet.do(steps.pop())  # we have looked, and do not watch yet
+        return set_up(self)
+
+    monkeypatch.setattr(Vigil, "_set_up", late)
+    assert Kept(monkeypatch, [session], "idle").end() == ["idle"]
+
+
+def test_an_end_before_its_process_is_watched_is_not_missed(
+    stage: DemoStage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    puppet, session = working(stage)
+    open_ = Vigil._open
+
+    def late(self: Vigil, identity: ProcessIdentity) -> bool:
+        puppet.kill()
+        return open_(self, identity)
+
+    monkeypatch.setattr(Vigil, "_open", late)
+    monkeypatch.setattr(Subject, "files", lambda _: iter(()))  # no file of it is news
+    assert Kept(monkeypatch, [session]).end() == ["stopped"]
+
+
+def test_several_are_told_each_when_it_comes(stage: DemoStage, monkeypatch: pytest.MonkeyPatch) -> None:
+    (one, first), (two, second), (_, third) = (working(stage) for _ in range(3))
+    kept = Kept(monkeypatch, [first, second], "idle")
+    kept.sleeps()
+    two.do("rest")
+    until(lambda: len(kept.told) == 1, "the second is told")
+    one.kill()
+    assert kept.end() == ["idle", "stopped"]
+    assert [s.seen.session_id for s in kept.told] == [two.session_id, one.session_id]
+    assert third.seen.session_id not in [s.seen.session_id for s in kept.told]
+
+
+def test_others_do_not_wake_it(stage: DemoStage, monkeypatch: pytest.MonkeyPatch) -> None:
+    """They write into the same directories. Ours it sleeps through as well, but for one look each."""
+    puppet, session = working(stage)
+    other, _ = working(stage)
+    kept = Kept(monkeypatch, [session])
+    kept.sleeps()
+    looks = kept.looks
+    for _ in range(20):
+        other.do("rest")
+        other.do("work")
+    assert kept.looks == looks
+    puppet.kill()
+    assert kept.end() == ["stopped"]
+
+
+def test_time_over(stage: DemoStage) -> None:
+    puppet, session = working(stage)
+    with Vigil([session], "stopped") as vigil:
+        assert list(vigil.keep(0.05)) == []
+        (late,) = vigil.pending
+    assert late.session.verdict.status == "running"
+    assert late.owner == puppet.identity
+
+
+def test_a_process_that_had_no_session_yet(stage: DemoStage, monkeypatch: pytest.MonkeyPatch) -> None:
+    puppet = stage.start()
+    record, text = stage.records(puppet)[0], stage.records(puppet)[0].read_text()
+    record.unlink()
+    bare = of(puppet)
+    assert bare.seen.session_id is None
+    record.write_text(text)
+    kept = Kept(monkeypatch, [bare])
+    kept.sleeps()
+    puppet.do("work")
+    puppet.finish()
+    assert kept.end() == ["stopped"]
+    assert kept.told[0].seen.session_id == puppet.session_id
+
+
+def test_a_process_that_never_has_one(stage: DemoStage, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its end is the kernel's word; how it ended is known where the kernel still tells."""
+    puppet = stage.start()
+    stage.records(puppet)[0].unlink()
+    kept = Kept(monkeypatch, [of(puppet)])
+    kept.sleeps()
+    puppet.kill(reap=False)
+    assert kept.end() == ["stopped"]
+    assert kept.told[0].verdict.exit_code == -9
+    puppet.reap()
+
+
+def test_absent_is_not_dead(stage: DemoStage, monkeypatch: pytest.MonkeyPatch) -> None:
+    """All its files are gone, so that no source names it any more; its process is there."""
+    puppet, session = working(stage)
+    kept = Kept(monkeypatch, [session])
+    kept.sleeps()
+    looks = kept.looks
+    for path in stage.records(puppet):
+        path.unlink()
+    until(lambda: kept.looks > looks, "it noticed")
+    assert kept.told == []
+    puppet.kill()
+    assert kept.end() == ["stopped"]
+
+
+def test_no_row_at_all_is_not_dead_either(stage: DemoStage, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As when its adapter chokes: only the kernel's word ends it."""
+    puppet, session = working(stage)
+    monkeypatch.setattr("agentctl.asking.everything", lambda *_: Survey([], []))
+    with Vigil([session], "stopped") as vigil:
+        assert list(vigil.keep(0.05)) == []
+        assert len(vigil.pending) == 1
+        puppet.kill()
+        (told,) = vigil.keep(LONG)
+    assert told.verdict.status == "stopped"
+
+
+def test_what_nobody_can_tell_is_told_after_a_second_look(
+    stage: DemoStage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    puppet, session = working(stage)
+    other = stage.start()
+    for path in (stage.records(puppet)[0], stage.records(other)[0]):
+        path.unlink()  # two processes of which nobody knows what they run, and one session
+    puppet.kill()
+    kept = Kept(monkeypatch, [session])
+    assert kept.end() == ["unknown"]
+    assert kept.looks > 2
+
+
+def test_where_its_files_are() -> None:
+    evidence = (
+        Evidence("alive", "proc:7@7", "kernel", note="bound by pid record: /live/7.json; pid 7, pid 8"),
+        Evidence("working", "/db/x.db#ses_1/msg_2", "journal"),
+        Evidence("working", "/t/s@1.jsonl@512", "journal"),
+        Evidence("gone", "/proc", "kernel"),
+    )
+    seen = Observation("demo", "s", evidence, transcript="/db/x.db")
+    found = list(dict.fromkeys(Subject(Session(seen, judge(evidence))).files()))
+    assert found == ["/db/x.db", "/db/x.db-wal", "/live/7.json", "/t/s@1.jsonl"]

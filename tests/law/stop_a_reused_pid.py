@@ -1,0 +1,40 @@
+"""Runs inside a pid namespace of its own: a session was looked at, its agent dies, another process gets
+its pid, and only then it is stopped. Called by test_stopped_sessions with adapter and a directory."""
+
+import os
+import sys
+from pathlib import Path
+
+from agentctl.adapters.plans import StopPlan
+from agentctl.control.stop import stop
+from agentctl.errors import Refused
+from agentctl.truth.procfs import boot_id, read_process
+from tests.fakes.stages import named
+from tests.fakes.stranger import Stranger
+from tests.law.asking import working
+from tests.law.reuse_a_pid import LAST_PID
+
+
+def main(adapter: str, directory: str) -> None:
+    LAST_PID.write_text("2000")  # far from the numbers that a fork of ours would take by itself
+    stage = named(adapter)(Path(directory))
+    os.environ.update(stage.environ)
+    try:
+        dead, session_id = working(stage)
+        session = stage.session(session_id)
+        dead.kill()
+        LAST_PID.write_text(str(dead.pid - 1))
+        with Stranger("newcomer", stage.environ, stage.work) as newcomer:
+            assert newcomer.pid == dead.pid, f"pid {newcomer.pid} instead of {dead.pid}"
+            try:
+                stop(session, StopPlan(), force=True)
+            except Refused as refused:
+                print(refused)
+            assert read_process(dead.pid, boot_id()).alive
+    finally:
+        stage.close()
+
+
+if __name__ == "__main__":
+    os.umask(0o077)
+    main(*sys.argv[1:])

@@ -1,0 +1,123 @@
+"""Writes launch notes: note and lock in one step, one end per launch, whoever asks."""
+
+import os
+import sqlite3
+from pathlib import Path
+
+import pytest
+
+from agentctl.errors import Refused
+from agentctl.store import launches, ledger, locks
+from agentctl.truth import procfs
+from agentctl.truth.model import Exit, HookRun, Launch
+from tests.store.racing import race
+
+ME = procfs.read_process(os.getpid(), procfs.boot_id()).identity
+OTHER = ME._replace(start=ME.start - 1)
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> str:
+    return str(tmp_path / "state" / "state.db")
+
+
+@pytest.fixture
+def work(tmp_path: Path) -> str:
+    (tmp_path / "work").mkdir()
+    return str((tmp_path / "work").resolve())
+
+
+def test_a_launch_begins_with_note_and_lock(path: str, work: str) -> None:
+    ledger.begin(path, Launch("1a", ME, "4f2a", "the name", cwd=work))
+    assert [(note.id, note.cwd) for note in launches.recorded(path)] == [("1a", work)]
+    [lock] = locks.held(path)
+    assert (lock.directory, lock.launch_id, lock.identity) == (work, "1a", ME)
+    assert (lock.session_id, lock.name) == ("4f2a", "the name")
+
+
+def test_a_refused_launch_leaves_no_note(path: str, work: str) -> None:
+    ledger.begin(path, Launch("1a", ME, cwd=work))
+    with pytest.raises(Refused):
+        ledger.begin(path, Launch("2b", ME, cwd=work))
+    assert [note.id for note in launches.recorded(path)] == ["1a"]
+
+
+def test_a_note_that_cannot_be_written_leaves_no_lock(path: str, work: str) -> None:
+    with pytest.raises(Exception, match="surrogates"):
+        ledger.begin(path, Launch("1a", ME, name="\udcff", cwd=work))
+    assert locks.written(path) == []
+    assert launches.recorded(path) == []
+
+
+def test_of_twenty_in_one_directory_one_begins(path: str, work: str) -> None:
+    deed = "ledger.begin(sys.argv[1], Launch(str(me.pid), me, cwd=sys.argv[2]))"
+    told = race(20, deed, path, work)
+    assert told.count("won") == 1
+    assert sum(line.startswith(f"Refused {work} is in use by launch ") for line in told) == 19
+    assert len(launches.recorded(path)) == 1
+
+
+def test_twenty_in_directories_of_their_own_all_begin(path: str, work: str) -> None:
+    deed = (
+        "own = f'{sys.argv[2]}/{me.pid}'; os.mkdir(own); "
+        "ledger.begin(sys.argv[1], Launch(str(me.pid), me, cwd=own))"
+    )
+    assert race(20, deed, path, work) == ["won"] * 20
+    assert len(launches.recorded(path)) == len(locks.written(path)) == 20
+
+
+def test_what_is_learned_moves_the_lock_to_the_process_that_runs_it(path: str, work: str) -> None:
+    note = Launch("1a", ME, cwd=work)
+    ledger.begin(path, note)
+    ledger.learned(path, note._replace(session_id="4f2a", identity=OTHER))
+    [known] = launches.recorded(path)
+    assert (known.session_id, known.identity) == ("4f2a", OTHER)
+    assert [lock.identity for lock in locks.written(path)] == [OTHER]
+    assert locks.held(path) == []  # that one is dead
+
+
+def test_an_end_is_claimed_once(path: str) -> None:
+    assert not ledger.claim_end(path, "1a")  # nobody knows it
+    ledger.record(path, Launch("1a", ME))
+    ledger.record(path, Launch("2b", ME))
+    assert ledger.claim_end(path, "1a")
+    assert not ledger.claim_end(path, "1a")
+    assert ledger.claim_end(path, "2b")
+
+
+def test_of_twenty_who_claim_an_end_one_has_it(path: str) -> None:
+    ledger.record(path, Launch("1a", ME))
+    told = race(20, "assert ledger.claim_end(sys.argv[1], '1a') or sys.stdout.write('not ')", path)
+    assert sorted(told) == [*["not won"] * 19, "won"]
+
+
+def test_how_it_ended_and_what_its_hooks_did(path: str) -> None:
+    ledger.record(path, Launch("1a", ME))
+    ledger.ended(path, "1a", Exit(-9, 12.5, "anywhere"))
+    runs = [
+        HookRun("on-create", "a 'b' \"c\"\n", 0, 0.5, "/o"),
+        HookRun("on-complete", "x", None, 300.0, "/p"),
+    ]
+    for run in runs:
+        ledger.hook_ran(path, "1a", run)
+    [note] = launches.recorded(path)
+    assert note.ended == Exit(-9, 12.5, f"{path}#1a")
+    assert note.hooks == tuple(runs)
+
+
+def test_what_is_forgotten_leaves_nothing(path: str, work: str) -> None:
+    for number, launch_id in enumerate(("1a", "2b", "3c")):
+        os.mkdir(f"{work}/{number}")
+        ledger.begin(path, Launch(launch_id, ME, cwd=f"{work}/{number}"))
+    ledger.forget(path, ["1a", "3c", "absent"])
+    assert [note.id for note in launches.recorded(path)] == ["2b"]
+    assert [lock.launch_id for lock in locks.written(path)] == ["2b"]
+
+
+def test_a_note_knows_where_its_process_can_be_seen(path: str) -> None:
+    """In which pid namespace, for whoever asks later whether it is dead."""
+    ledger.record(path, Launch("1a", ME))
+    connection = sqlite3.connect(path)
+    told = connection.execute("select detail ->> 'namespace' from launch").fetchone()
+    connection.close()
+    assert told == (os.readlink("/proc/self/ns/pid"),)
