@@ -12,7 +12,9 @@ import pytest
 
 from agentctl.adapters import registry
 from agentctl.adapters.opencode import db as opencode_db
+from agentctl.adapters.opencode import ended
 from agentctl.adapters.opencode.call import _kind, _words
+from agentctl.store import cache
 from agentctl.testing import AdapterContract, Puppet
 from agentctl.truth.look import Look
 from agentctl.truth.model import Launch, Session
@@ -322,6 +324,145 @@ class TestTurns:
         stage.write("update message set data = '{\"half'")
         assert "malformed" in {p.kind for p in stage.survey().problems}
         assert stage.session(session_id).verdict.status == "running"
+
+
+class TestMemory:
+    """A database is asked again only when it can say something else."""
+
+    @pytest.fixture
+    def place(self, tmp_path: Path) -> str:
+        return str(tmp_path / "state" / "cache")
+
+    def look(self, stage: OpenCodeStage, place: str, since: float = 0.0) -> dict[str | None, Session]:
+        with cache.Cache(place) as memory:
+            look = Look.take(stage.environ, memory)
+            found = survey(look, registry.registered(["opencode"]), Wanted(since), deadline=20)
+        assert found.problems == []
+        return {session.seen.session_id: session for session in found.sessions}
+
+    def settle(self, stage: OpenCodeStage) -> None:
+        """Old enough to be remembered."""
+        for path in stage.database.parent.glob("opencode.db*"):
+            os.utime(path, (path.stat().st_atime, path.stat().st_mtime - 60))
+
+    def deny(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        def denied(path: str) -> None:
+            raise AssertionError(f"{path} was opened")
+
+        monkeypatch.setattr(ended, "Database", denied)
+
+    def test_the_same_answer_without_asking(
+        self, stage: OpenCodeStage, place: str, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        for steps in (["only_prompt"], ["work", "rest"], ["work", "fail"], ["work", "stumble"]):
+            puppet = stage.start()
+            did(puppet, *steps)
+            puppet.kill()
+        self.settle(stage)
+        asked = self.look(stage, place)
+        self.settle(stage)  # the first to read it after a kill puts its log in order
+        assert self.look(stage, place) == asked
+        self.deny(monkeypatch)
+        assert self.look(stage, place) == asked
+        assert len(asked) == 4
+        os.unlink(place)
+        monkeypatch.undo()
+        assert self.look(stage, place) == asked
+
+    @pytest.mark.parametrize("live", [True, False])
+    @pytest.mark.parametrize(
+        "change",
+        [
+            "update session set title = 'Other'",
+            """update message set data = json_set(data, '$.finish', 'length')""",
+            """update part set data = json_set(data, '$.text', 'other')""",
+            "update session set directory = '/other'",
+            "delete from session",
+        ],
+    )
+    def test_what_changed_is_read_anew(
+        self, stage: OpenCodeStage, place: str, change: str, *, live: bool
+    ) -> None:
+        """Whatever it is, and though no row's own time tells of it."""
+        puppet = stage.start(prompt="a prompt")
+        did(puppet, "work", "rest")
+        puppet.kill()
+        if live:  # somebody holds the database: what is written stays in its log
+            stage.start(stage.root / "elsewhere", environ=called("models"))
+        self.settle(stage)
+        before = self.look(stage, place)
+        assert self.look(stage, place) == before
+        stage.write(change)
+        after = self.look(stage, place)
+        assert after != before
+        os.unlink(place)
+        assert self.look(stage, place) == after
+
+    def test_whether_somebody_runs_it_is_never_remembered(
+        self, stage: OpenCodeStage, place: str, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        loose = stage.start(stage.work)
+        puppet = stage.start(stage.root / "elsewhere")
+        session_id = did(puppet, "work", "stumble")
+        puppet.kill()
+        for _ in range(2):
+            self.settle(stage)
+            found = self.look(stage, place)[session_id]
+            assert found.verdict.status == "unknown"
+            assert [e.claim for e in found.seen.evidence] == ["ambiguous", "working"]
+        kept = [said for _, said in cache.load(place).values()]
+        loose.kill()
+        self.deny(monkeypatch)
+        found = self.look(stage, place)[session_id]
+        assert found.verdict.status == "stopped"
+        assert [e.claim for e in found.seen.evidence] == ["gone", "idle"]
+        monkeypatch.undo()
+        os.unlink(place)
+        self.look(stage, place)
+        assert [said for _, said in cache.load(place).values()] == kept
+
+    def test_more_than_was_asked_for_is_read(
+        self, stage: OpenCodeStage, place: str, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        puppet = stage.start()
+        old = did(puppet, "work", "rest")
+        new = did(puppet, "new", "work", "rest")
+        puppet.finish()
+        stage.write("update session set time_updated = time_updated - 60000 where id = ?", old)
+        since = time.time() - 30
+        self.settle(stage)
+        for _ in range(2):
+            assert set(self.look(stage, place, since)) == {new}
+        for _ in range(2):
+            assert set(self.look(stage, place)) == {old, new}
+        self.deny(monkeypatch)
+        assert set(self.look(stage, place)) == {old, new}
+        assert set(self.look(stage, place, since)) == {new}
+
+    @pytest.mark.parametrize("said", [None, 7, "word", (), (1, 2), (0, 7), (0, [7]), (0, [(0, 1)])])
+    def test_a_strange_memory_is_no_memory(self, stage: OpenCodeStage, place: str, said: Any) -> None:
+        puppet = stage.start()
+        did(puppet, "work", "rest")
+        puppet.finish()
+        self.settle(stage)
+        for _ in range(2):
+            before = self.look(stage, place)
+        known = cache.load(place)
+        assert list(known) == [str(stage.database)]
+        cache.save(place, {path: (mark, said) for path, (mark, _) in known.items()})
+        assert self.look(stage, place) == before
+
+    def test_what_has_a_problem_is_told_each_time(self, stage: OpenCodeStage, place: str) -> None:
+        puppet = stage.start()
+        did(puppet, "work", "odd")
+        self.settle(stage)
+        for turn in range(4):
+            if turn == 1:
+                puppet.kill()
+            with cache.Cache(place) as memory:
+                look = Look.take(stage.environ, memory)
+                found = survey(look, registry.registered(["opencode"]), Wanted(), deadline=20)
+            assert [p.kind for p in found.problems] == ["drift"]
 
 
 class TestFacts:

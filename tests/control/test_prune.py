@@ -19,7 +19,7 @@ from agentctl.control.prune import Pruned
 from agentctl.errors import SourceError
 from agentctl.store import cache, launches, ledger, locks
 from agentctl.truth import procfs
-from agentctl.truth.model import Exit, Facts, Launch, ProcessIdentity
+from agentctl.truth.model import Exit, Launch, ProcessIdentity
 from tests.fakes.stranger import Stranger
 
 ME = procfs.read_process(os.getpid(), procfs.boot_id()).identity
@@ -293,7 +293,7 @@ def test_locks_that_hold_nothing_go(state: State) -> None:
 
 def test_the_cache_forgets_files_that_are_gone(state: State, tmp_path: Path) -> None:
     os.mkdir(state.path)
-    entry = (1, 2, 3, cache.pack(Facts()))
+    entry = ((1, 2, 3), "what it said")
     (tmp_path / "there").touch()
     file = paths.cache_file(state.path)
     cache.save(file, {str(tmp_path / name): entry for name in ("there", "gone", "there/below")})

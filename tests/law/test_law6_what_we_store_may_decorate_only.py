@@ -12,7 +12,7 @@ import pytest
 
 from agentctl.store import cache, ledger
 from agentctl.testing import Puppet, Stage
-from agentctl.truth.model import Facts, Launch, ProcessIdentity
+from agentctl.truth.model import Launch, ProcessIdentity
 from agentctl.truth.procfs import boot_id
 from tests.fakes.demo import DemoStage
 from tests.law.asking import agentctl_json, working
@@ -157,7 +157,7 @@ def test_a_damaged_cache_changes_nothing(demo: DemoStage, damage: Callable[[Path
     before = rows(demo)
     path = state(demo) / "cache"
     if not path.exists():
-        cache.Cache(str(path)).remember("/x", path.parent.stat(), Facts())
+        cache.Cache(str(path)).remember("/x", (1, 2, 3), 0.0, ())
         path.touch()
     damage(path)
     assert rows(demo) == before
@@ -174,7 +174,7 @@ def test_a_cache_with_damaged_facts_changes_nothing(stage: Stage) -> None:
     assert known
     strange: tuple[Any, ...] = (None, 7, "word", (), (1, 2), (1,) * 13)
     for said in strange:
-        cache.save(str(path), {name: (*entry[:3], said) for name, entry in known.items()})
+        cache.save(str(path), {name: (entry[0], said) for name, entry in known.items()})
         assert rows(stage) == before
 
 

@@ -11,8 +11,8 @@ import pytest
 
 import agentctl
 from agentctl.errors import Forbidden, Gone
-from agentctl.store import cache, db
-from agentctl.truth import pidfd, procfs
+from agentctl.store import db
+from agentctl.truth import pidfd, plain, procfs
 from agentctl.truth.model import STATUSES, Facts
 from tests.fakes.stranger import Stranger
 
@@ -101,4 +101,4 @@ def test_no_status_is_stored() -> None:
     for schema in db.MIGRATIONS:
         assert not words & set(re.findall(r"[a-z]+", schema.lower())), schema
     assert not words & set(Facts._fields)  # all that the cache keeps of a file
-    assert len(cache.pack(Facts())) == len(Facts._fields)
+    assert len(plain.pack(Facts())) == len(Facts._fields)

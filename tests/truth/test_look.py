@@ -7,13 +7,15 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from itertools import count
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from agentctl.errors import Forbidden, Gone, Malformed
 from agentctl.truth import procfs
-from agentctl.truth.look import Environ, Look, home, twins, xdg
+from agentctl.truth.look import Environ, Look, Stamp, home, twins, xdg
 from agentctl.truth.model import Evidence, Facts
 from agentctl.truth.procfs import Process
 from tests.fakes.stranger import Stranger
@@ -274,13 +276,13 @@ class Remembering:
     """A memory that tells what it was given."""
 
     def __init__(self) -> None:
-        self.kept: dict[str, Facts] = {}
+        self.kept: dict[tuple[str, Stamp], Any] = {}
 
-    def recall(self, path: str, status: os.stat_result) -> Facts | None:
-        return self.kept.get(path)
+    def recall(self, path: str, stamp: Stamp) -> Any:
+        return self.kept.get((path, stamp))
 
-    def remember(self, path: str, status: os.stat_result, facts: Facts) -> None:
-        self.kept[path] = facts
+    def remember(self, path: str, stamp: Stamp, changed: float, said: Any) -> None:
+        self.kept[path, stamp] = said
 
 
 def test_what_a_file_said_is_remembered_unless_it_had_a_problem(tmp_path: Path) -> None:
@@ -290,8 +292,49 @@ def test_what_a_file_said_is_remembered_unless_it_had_a_problem(tmp_path: Path) 
     assert look.facts("/good", status, lambda *_: Facts(title="read")) == Facts(title="read")
     assert look.facts("/good", status, lambda *_: Facts(title="again")) == Facts(title="read")
     assert look.facts("/bad", status, lambda *_: Facts(garbled=2)) == Facts(garbled=2)
-    assert set(memory.kept) == {"/good"}
+    assert {path for path, _ in memory.kept} == {"/good"}
     assert [(p.kind, p.source) for p in look.problems] == [("malformed", "/bad")]
+
+
+def test_a_problem_told_already_is_one_all_the_same(tmp_path: Path) -> None:
+    """A live session's file is read twice: as the one of its process, and as a file."""
+    memory = Remembering()
+    look = Look({}, {}, 0.0, memory=memory).scoped("somebody")
+    look.problem("malformed", "2 records not readable", "/bad")
+    look.facts("/bad", tmp_path.stat(), lambda *_: Facts(garbled=2))
+    assert len(look.problems) == 1
+    assert memory.kept == {}
+
+
+def test_a_file_that_changed_is_read_anew(tmp_path: Path) -> None:
+    look, path = Look({}, {}, 0.0, memory=Remembering()), tmp_path / "s.jsonl"
+    read = count(1)
+
+    def facts() -> str | None:
+        return look.facts(str(path), path.stat(), lambda *_: Facts(title=str(next(read)))).title
+
+    path.write_text("{}\n")
+    os.utime(path, ns=(0, 10**18))
+    assert [facts(), facts()] == ["1", "1"]
+    os.utime(path, ns=(0, 10**18 + 1))  # another time
+    assert [facts(), facts()] == ["2", "2"]
+    path.write_text("{} \n")  # another size
+    os.utime(path, ns=(0, 10**18 + 1))
+    assert [facts(), facts()] == ["3", "3"]
+    other = tmp_path / "other"
+    other.write_text("{} \n")  # another inode
+    os.utime(other, ns=(0, 10**18 + 1))
+    other.rename(path)
+    assert [facts(), facts()] == ["4", "4"]
+
+
+@pytest.mark.parametrize("said", [7, "word", (), (1, 2), (1,) * 13])
+def test_a_strange_memory_is_no_memory(tmp_path: Path, said: Any) -> None:
+    memory = Remembering()
+    look, status = Look({}, {}, 0.0, memory=memory), tmp_path.stat()
+    look.facts("/f", status, lambda *_: Facts(title="read"))
+    memory.kept = dict.fromkeys(memory.kept, said)
+    assert look.facts("/f", status, lambda *_: Facts(title="again")) == Facts(title="again")
 
 
 # what could not be read

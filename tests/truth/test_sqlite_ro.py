@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from agentctl.errors import Forbidden, Gone, Malformed, SourceError, Unsupported
-from agentctl.truth.sqlite_ro import Database
+from agentctl.truth.sqlite_ro import Database, stamp
 
 SCHEMA = "create table session (id text, at integer)"
 
@@ -161,6 +161,55 @@ def test_columns(path: Path) -> None:
     with Database(str(path)) as database:
         assert database.columns("session") == {"id", "at"}
         assert database.columns("nothing") == frozenset()
+
+
+# the stamp
+
+
+def test_a_stamp_is_the_same_until_somebody_commits(path: Path, writer: sqlite3.Connection) -> None:
+    ids(path)
+    before = stamp(str(path))
+    assert before is not None
+    ids(path)
+    assert stamp(str(path)) == before
+    for number in range(3):
+        writer.execute("update session set at = ?", (number,))
+        writer.commit()
+        after = stamp(str(path))
+        assert after is not None
+        assert after[0] != before[0]
+        before = after
+    writer.execute("pragma wal_checkpoint(truncate)")
+    assert stamp(str(path)) != before
+
+
+def test_a_stamp_without_a_log(tmp_path: Path) -> None:
+    path = make(tmp_path / "agent.db", "delete")
+    before = stamp(str(path))
+    assert stamp(str(path)) == before
+    os.utime(path, ns=(0, 10**18))
+    after = stamp(str(path))
+    assert after is not None
+    assert after[1] == 1e9
+    assert after != before
+
+
+def test_a_commit_that_no_time_tells_of(path: Path, writer: sqlite3.Connection) -> None:
+    """The log was written, and its index says so only later."""
+    writer.execute("update session set at = 2")
+    writer.commit()
+    before = stamp(str(path))
+    with open(f"{path}-shm", "r+b") as index:
+        index.seek(16)  # the number of valid frames
+        index.write(b"\7")
+    assert stamp(str(path)) != before
+
+
+def test_what_cannot_be_told_has_no_stamp(tmp_path: Path) -> None:
+    path = make(tmp_path / "agent.db", "delete")
+    loop = Path(f"{path}-wal")
+    loop.symlink_to(loop)
+    assert stamp(str(path)) is None
 
 
 FORBIDDEN = """

@@ -1,6 +1,7 @@
-"""Remembers what a transcript said, keyed by (path, inode, size, mtime). Can be deleted any time.
+"""Remembers what a transcript or a database said, by its path and a stamp that changes when it does.
+Can be deleted any time.
 
-It holds facts read from a file, never a status: a session's status also depends on processes, which
+It holds what was read from a file, never a status: a session's status also depends on processes, which
 no file knows. Where the state directory cannot be written, it remembers nothing and all is read anew.
 
 One file, read at once and replaced at once: for thousands of sessions that takes half the time of a
@@ -18,18 +19,16 @@ from typing import Any
 from zlib import crc32
 
 from agentctl.store.private import make_private
-from agentctl.truth.model import Facts, Tokens, Turn
 
-# Raised whenever Facts or the meaning of one of its fields changes: what an older version
-# remembered is forgotten.
-FORMAT = 2
+# Raised whenever Facts, the meaning of one of its fields, or what an adapter remembers changes: what
+# an older version remembered is forgotten.
+FORMAT = 3
 # Seconds. A file as young as that may change again within the grain of its time stamp, and keep its
 # size: it is not remembered yet.
 GRAIN = 1.0
 WRITING = 3600.0  # seconds: nobody writes one for that long
 
-Said = tuple[Any, ...]  # Facts as plain values
-Entry = tuple[int, int, int, Said]  # inode, size, mtime in ns: of the file when it said that
+Entry = tuple[tuple[object, ...], Any]  # the stamp of a file, and what it said, as plain values
 
 
 class Cache:
@@ -47,27 +46,25 @@ class Cache:
         if self._new:
             save(self._path, {**self._known, **self._new})
 
-    def recall(self, path: str, status: os.stat_result) -> Facts | None:
+    def recall(self, path: str, stamp: tuple[object, ...]) -> Any:
+        """None where nothing is known."""
         entry = self._known.get(path)
         if entry is None:
             return None
         try:
-            inode, size, mtime, said = entry
-            if mtime != status.st_mtime_ns or size != status.st_size or inode != status.st_ino:
-                return None
-            return unpack(said)
+            then, said = entry
         except (TypeError, ValueError):  # not an entry that we made
             return None
+        return said if then == stamp else None
 
-    def remember(self, path: str, status: os.stat_result, facts: Facts) -> None:
-        if status.st_mtime > time.time() - GRAIN:
+    def remember(self, path: str, stamp: tuple[object, ...], changed: float, said: Any) -> None:
+        if changed > time.time() - GRAIN:
             return
-        said = pack(facts)
         try:
             marshal.dumps(said)
         except ValueError:  # an adapter's fact that is no plain value: not ours to keep
             return
-        self._new[path] = (status.st_ino, status.st_size, status.st_mtime_ns, said)
+        self._new[path] = (stamp, said)
 
 
 def load(path: str) -> dict[str, Entry]:
@@ -137,22 +134,3 @@ def _is_absent(path: str) -> bool:
 def _seal(body: bytes) -> bytes:
     """A first line that only this format, by this Python's rules, with not a bit changed, can have."""
     return b"agentctl %d %d %08x\n" % (FORMAT, marshal.version, crc32(body))
-
-
-def pack(facts: Facts) -> Said:
-    tokens, turn = facts.tokens, facts.turn
-    plain = facts._replace(
-        tokens=None if tokens is None else tuple(tokens),  # type: ignore[arg-type]
-        turn=None if turn is None else tuple(turn),  # type: ignore[arg-type]
-    )
-    return tuple(plain)
-
-
-def unpack(said: Said) -> Facts:
-    """Raises TypeError or ValueError for what is not of `pack`."""
-    cwd, model, title, prompt, began, last, tokens, cost, entry, version, parent, turn, garbled = said
-    tokens = None if tokens is None else Tokens(*tokens)
-    turn = None if turn is None else Turn(*turn)
-    return Facts(
-        cwd, model, title, prompt, began, last, tokens, cost, entry, version, parent, turn, garbled
-    )

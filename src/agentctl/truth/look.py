@@ -8,22 +8,25 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Protocol
+from typing import Any, Protocol
 
 from agentctl.errors import Forbidden, Gone, SourceError
 from agentctl.truth import clock, files, procfs
 from agentctl.truth.bind import Tie, gone, nobody
 from agentctl.truth.model import Evidence, Facts, Launch, Problem, ProcessIdentity
+from agentctl.truth.plain import pack, unpack
 from agentctl.truth.procfs import Process
 
 Environ = Mapping[str, str]
+Stamp = tuple[object, ...]
 
 
 class Memory(Protocol):
-    """Remembers what a file said, by (path, inode, size, mtime). Never what a session is."""
+    """Remembers what a file said, as plain values, by its path and a stamp that is another one as soon
+    as the file says anything else. Never what a session is."""
 
-    def recall(self, path: str, status: os.stat_result) -> Facts | None: ...
-    def remember(self, path: str, status: os.stat_result, facts: Facts) -> None: ...
+    def recall(self, path: str, stamp: Stamp) -> Any: ...
+    def remember(self, path: str, stamp: Stamp, changed: float, said: Any) -> None: ...
 
 
 class Look:
@@ -49,6 +52,7 @@ class Look:
         self.loose: tuple[Process, ...] = ()  # of these, those that no session is bound to
         self.aside: dict[int, str] = {}  # of these, those that run no session by design, and why
         self.problems: list[Problem] = []
+        self.complaints = 0  # how often there was one, counting those that are told already
         self.notes: Mapping[ProcessIdentity, Launch] = {}  # by the process that we started
         self._mounts = os.readlink("/proc/self/ns/mnt")
         self._children: dict[int, list[Process]] | None = None
@@ -172,16 +176,21 @@ class Look:
 
     def facts(self, path: str, status: os.stat_result, read: Callable[[str, Look], Facts]) -> Facts:
         """What the file says; remembered as long as the file is the same."""
-        known = self.memory.recall(path, status) if self.memory is not None else None
-        if known is not None:
-            return known
-        before = len(self.problems)
+        stamp = (status.st_ino, status.st_size, status.st_mtime_ns)
+        said = self.memory.recall(path, stamp) if self.memory is not None else None
+        if said is not None:
+            try:
+                return unpack(said)
+            except (TypeError, ValueError):  # not what we remembered
+                pass
+        before = self.complaints
         facts = read(path, self)
         if facts.garbled:
             lines = f"{facts.garbled} record{'s' if facts.garbled != 1 else ''}"
             self.problem("malformed", f"{lines} not readable", path)
-        if self.memory is not None and len(self.problems) == before:
-            self.memory.remember(path, status, facts)  # what has a problem is read, and told, again
+        if self.memory is not None and self.complaints == before:
+            # what has a problem is read, and told, again
+            self.memory.remember(path, stamp, status.st_mtime, pack(facts))
         return facts
 
     # settings
@@ -219,6 +228,7 @@ class Look:
     # what could not be read
 
     def problem(self, kind: str, message: str, source: str = "") -> None:
+        self.complaints += 1
         found = Problem(self.adapter, kind, message, source)
         if found not in self.problems:
             self.problems.append(found)

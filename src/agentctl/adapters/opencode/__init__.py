@@ -12,11 +12,12 @@ from typing import TYPE_CHECKING
 
 from agentctl.adapters.base import Place, Wanted
 from agentctl.adapters.opencode import db as database
-from agentctl.adapters.opencode import old_json
+from agentctl.adapters.opencode import ended, old_json
 from agentctl.adapters.opencode.call import SERVERS, SLACK, Call, bind_all, read_call
-from agentctl.adapters.opencode.db import Parts, Row
-from agentctl.adapters.opencode.record import asking, turn_of
+from agentctl.adapters.opencode.db import Row
+from agentctl.adapters.opencode.record import asking
 from agentctl.adapters.opencode.where import data_home, database_of, databases, stale_locks, state_home
+from agentctl.adapters.opencode.words import Words
 from agentctl.adapters.registry import COMMS
 from agentctl.errors import Gone, SourceError
 from agentctl.truth.bind import Bound
@@ -60,7 +61,7 @@ class OpenCode:
     def history(self, look: Look, wanted: Wanted) -> Iterable[Observation]:
         paths = databases(look)
         for path in paths:
-            yield from _ended(look, path, wanted)
+            yield from ended.history(look, path, wanted)
         for root in look.roots(data_home):
             if next(old_json.sessions(look, root), None) is None:
                 continue
@@ -120,35 +121,6 @@ def _known(look: Look, paths: Iterable[str]) -> frozenset[str] | None:
     return frozenset(known)
 
 
-class _Words:
-    """What a database says of some sessions beyond their rows."""
-
-    def __init__(self, path: str, db: Database, rows: Sequence[Row], look: Look, *, live: bool) -> None:
-        self.path = path
-        self.parts: Parts = database.telling_parts(db, rows, live=live)
-        self.prompts = database.prompts(db, rows)
-        garbled = self.parts.garbled + sum(
-            row.message_id is not None and row.message is None for row in rows
-        )
-        if garbled:
-            look.problem("malformed", f"{garbled} records not readable", path)
-
-    def facts(self, row: Row) -> Facts:
-        return database.facts_of(row, self.prompts.get(row.id))
-
-    def address(self, row: Row) -> str:
-        return f"{self.path}#{row.id}/{row.message_id}" if row.message_id else f"{self.path}#{row.id}"
-
-    def evidence(self, look: Look, row: Row, *, gone: bool) -> Iterator[Evidence]:
-        """The journal's word on the last turn."""
-        if row.message is None:
-            return
-        parts, where = self.parts.of(row.message_id), self.address(row)
-        turn = turn_of(row.message, parts, look, where, row.version, gone=gone)
-        if turn is not None:
-            yield Evidence(turn.claim, where, "journal", turn.at, turn.detail, turn.note)
-
-
 def _living(
     look: Look, path: str | None, calls: Sequence[Call], clients: Sequence[Call]
 ) -> Iterator[Observation]:
@@ -160,7 +132,7 @@ def _living(
                 since = min(call.started for call in calls) - SLACK
                 rows = database.touched(db, named, since, look.now)
                 bound = bind_all(look, calls, clients, rows, path)
-                words = _Words(path, db, [row for row in rows if row.id in bound], look, live=True)
+                words = Words(path, db, [row for row in rows if row.id in bound], look, live=True)
         except SourceError as error:
             look.unreadable(error)
         else:
@@ -174,7 +146,7 @@ def _living(
 
 
 def _observed(
-    look: Look, bound: Bound, row: Row | None, words: _Words, calls: dict[int, Call]
+    look: Look, bound: Bound, row: Row | None, words: Words, calls: dict[int, Call]
 ) -> Observation:
     if row is None:  # argv names a session that the database does not have (yet)
         return living(look, bound, words.path, Facts())
@@ -182,7 +154,7 @@ def _observed(
     call = calls[bound.owner.pid] if bound.owner is not None else None
     if call is not None and call.command in SERVERS and not row.headless:
         facts = facts._replace(entry_point="daemon")
-    evidence = list(words.evidence(look, row, gone=False))
+    evidence = list(words.evidence(look, row))
     waiting = _waiting(look, bound.owner, row, words, evidence)
     if waiting is not None:
         evidence = [waiting]
@@ -192,7 +164,7 @@ def _observed(
 
 
 def _waiting(
-    look: Look, owner: Process | None, row: Row, words: _Words, told: Sequence[Evidence]
+    look: Look, owner: Process | None, row: Row, words: Words, told: Sequence[Evidence]
 ) -> Evidence | None:
     """Stands in for the journal's "working", which is all it says while a person is asked."""
     if owner is None or not any(evidence.claim == "working" for evidence in told):
@@ -217,19 +189,3 @@ def _busy(look: Look, owner: Process, since: float | None, directory: str) -> bo
         if child.alive and here and (since is None or look.started_at(child) >= since - 1):
             return True
     return False
-
-
-def _ended(look: Look, path: str, wanted: Wanted) -> Iterator[Observation]:
-    try:
-        with Database(path) as db:
-            rows = database.everything(db, wanted.since, wanted.id_prefix)
-            words = _Words(path, db, rows, look, live=False)
-    except SourceError as error:
-        look.unreadable(error)
-        return
-    status = look.status(path)
-    uid = status.st_uid if status is not None else None
-    for row in rows:
-        gone = look.unowned(row.updated, uid=uid)
-        evidence = (gone, *words.evidence(look, row, gone=gone.claim == "gone"))
-        yield Observation(look.adapter, row.id, evidence, words.facts(row), None, path)

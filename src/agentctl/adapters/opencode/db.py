@@ -35,6 +35,7 @@ FIRST = "(select id from message where session_id = s.id order by time_created, 
 RECENT = 512  # messages to look at before a scan of all sessions is cheaper
 PAGE = 32  # messages read at a time
 CHUNK = 500  # parameters of one query
+ENDLESS = float("inf")  # to SQLite, what is no number is greater than any
 ID_BITS = 36  # of the milliseconds in an id: they start over every 2.2 years
 
 
@@ -47,6 +48,7 @@ class Row(NamedTuple):
     title: str | None
     version: str | None
     created: float
+    touched: float  # ms: when this row was written, by which `everything` selects
     updated: float  # of the session or its last message, whichever is later
     headless: bool  # born in `opencode run`, which denies itself questions
     message_id: str | None
@@ -126,7 +128,7 @@ def _rows(db: Database, where: str, given: Sequence[object]) -> list[Row]:
 
 def _row(values: Sequence[Any]) -> Row:
     session_id, parent, directory, title, version, created, updated, *rest = values
-    permission, model, cost, read, written, cache_read, cache_write, message_id, touched, data = rest
+    permission, model, cost, read, written, cache_read, cache_write, message_id, answered, data = rest
     return Row(
         str(session_id),
         parent,
@@ -134,7 +136,8 @@ def _row(values: Sequence[Any]) -> Row:
         title_of(title),
         version,
         clock.from_ms(created) or 0.0,
-        max(clock.from_ms(updated) or 0.0, clock.from_ms(touched) or 0.0),
+        updated if isinstance(updated, int | float) else ENDLESS,
+        max(clock.from_ms(updated) or 0.0, clock.from_ms(answered) or 0.0),
         permission is not None and '"question"' in str(permission) and '"deny"' in str(permission),
         message_id,
         _parsed(data),
