@@ -44,6 +44,7 @@ import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 from typing import NoReturn
 
 STEP = re.compile(r"(\w+)(?: (\d+(?:\.\d+)?))?")
@@ -120,6 +121,9 @@ class Player:
             start_new_session=True,
         )  # fmt: skip
         self.children.append(child)
+        # exec lets go of our pipe a moment before the kernel shows the new environment
+        while not Path(f"/proc/{child.pid}/environ").read_bytes():
+            time.sleep(0.001)
 
     def tool_environ(self) -> dict[str, str]:
         """What the agent tells its tools."""
