@@ -13,8 +13,7 @@ from agentctl import config
 from agentctl.adapters.plans import Command
 from agentctl.cli import launching
 from agentctl.cli.verb import find
-from agentctl.control.launch import Order
-from agentctl.control.order import Prepared
+from agentctl.control.order import Order, Prepared
 from agentctl.errors import UsageError
 from agentctl.truth.model import (
     HookRun,

@@ -8,8 +8,7 @@ import pytest
 
 from agentctl.adapters.plans import Command, LaunchRequest
 from agentctl.control import order
-from agentctl.control.launch import MARKER
-from agentctl.control.order import Prepared, Wish, prepared
+from agentctl.control.order import MARKER, Prepared, Wish, prepared
 from agentctl.errors import StartFailed, UsageError
 from agentctl.truth.model import Facts, Observation, Worktree
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from agentctl import paths
 from agentctl.control import prune
-from agentctl.control.launch import new_id
+from agentctl.control.order import new_id
 from agentctl.control.prune import Pruned
 from agentctl.errors import SourceError
 from agentctl.store import cache, launches, ledger, locks

@@ -8,7 +8,7 @@ handing over what `bind` and `look.unowned` concluded.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, cast
 
 from agentctl.truth.look import Look
 from agentctl.truth.model import Message, Observation
@@ -18,7 +18,7 @@ from agentctl.truth.survey import Wanted
 if TYPE_CHECKING:
     from agentctl.adapters.plans import Command, LaunchRequest, StopPlan
 
-__all__ = ["Adapter", "Place", "Wanted"]
+__all__ = ["Adapter", "Place", "Starting", "Wanted"]
 
 
 class Place(NamedTuple):
@@ -69,3 +69,22 @@ class Adapter(Protocol):
         ...
 
     def stop_plan(self, seen: Observation) -> StopPlan: ...
+
+
+class Starting:
+    """The control side of an adapter that describes it in a module of its own (`launch`, `resume` and
+    `stop_plan`), which is imported when it is asked for and not before."""
+
+    start: str  # "agentctl.adapters.pi.start"
+
+    def launch(self, request: LaunchRequest) -> Command:
+        return cast("Command", self._described().launch(request))
+
+    def resume(self, seen: Observation, request: LaunchRequest) -> Command:
+        return cast("Command", self._described().resume(seen, request))
+
+    def stop_plan(self, seen: Observation) -> StopPlan:
+        return cast("StopPlan", self._described().stop_plan(seen))
+
+    def _described(self) -> Any:
+        return __import__(self.start, fromlist=["launch"])

@@ -46,8 +46,9 @@ def registered(only: Sequence[str] = (), path: Sequence[str] | None = None) -> l
 
 
 def load(name: str) -> Adapter:
-    targets = {**dict(_entry_points(sys.path)), **BUILT_IN}
-    return _import(targets[name])
+    """Raises UsageError for a name nobody has."""
+    (found,) = registered([name])
+    return cast(Adapter, found.load())
 
 
 def _register(name: str, target: str) -> Registered:

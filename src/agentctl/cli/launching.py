@@ -5,15 +5,14 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import shlex
 import sys
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from agentctl import config
+from agentctl import config, paths
 from agentctl.control.order import Prepared, Wish
 from agentctl.control.prompt import Sources, composed
-from agentctl.errors import UsageError
+from agentctl.errors import Unreachable, UsageError
 from agentctl.lengths import seconds
 from agentctl.truth.model import Session
 from agentctl.wire import shapes
@@ -165,6 +164,8 @@ def described(start: Prepared) -> Description:
 
 
 def lines(told: Description) -> str:
+    import shlex
+
     environment = told["environment"]
     shown = [
         ("agent", told["adapter"]),
@@ -233,6 +234,14 @@ def _wait(sessions: list[Session], *, as_json: bool) -> int:
         if as_json:
             print(json.dumps(shapes.envelope(done, vigil.problems), indent=1), flush=True)
     return max((code_of(session) for session in done), default=0)
+
+
+def state_directory() -> str:
+    """Where a launch is noted. Raises Unreachable."""
+    state = paths.state_directory(os.environ)
+    if state is None:
+        raise Unreachable("no home is known to keep the launch in", "set AGENTCTL_HOME")
+    return state
 
 
 def _worktree(told: Mapping[str, str] | None) -> str | None:

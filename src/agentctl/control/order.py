@@ -12,10 +12,36 @@ from agentctl.adapters.markers import scrubbed
 from agentctl.adapters.plans import Command, LaunchRequest
 from agentctl.adapters.registry import load
 from agentctl.control.binary import resolved
-from agentctl.control.launch import MARKER, Order, new_id
 from agentctl.errors import UsageError
 from agentctl.store import launches
 from agentctl.truth.model import Observation, Worktree
+
+MARKER = "AGENTCTL_LAUNCH_ID"  # in the environment of all that a launch starts
+
+
+class Order(NamedTuple):
+    """One launch, decided before anything is done."""
+
+    adapter: str
+    command: Command  # argv[0] is a path
+    environ: Mapping[str, str]  # all of it
+    id: str
+    name: str | None = None
+    group: str | None = None
+    spec: str | None = None
+    meta: tuple[tuple[str, str], ...] = ()
+    model: str | None = None
+    worktree: Worktree | None = None
+    on_create: str | None = None
+    on_complete: str | None = None
+    timeout: float | None = None
+    force: bool = False
+    at: float = 0.0  # when it was given
+    before: float | None = None  # when the session to go on with was last written to
+
+
+def new_id() -> str:
+    return os.urandom(6).hex()
 
 
 class Wish(NamedTuple):

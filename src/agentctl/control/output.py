@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterable, Iterator
 
 STREAMS = ("stdout", "stderr")
-LAST_WORDS = 8  # lines
+LAST_WORDS = 5  # lines of each stream
 LONGEST = 4096  # bytes of a last word
 TAIL = 64 * 1024
 
@@ -48,14 +48,16 @@ class Lines:
 
 
 def last_words(folder: str) -> tuple[str, ...]:
-    """The end of what it said: of its error stream, or of its output if it said nothing there."""
-    for stream in reversed(STREAMS):
-        try:
-            with open(f"{folder}/{stream}", "rb") as file:
-                file.seek(max(0, os.fstat(file.fileno()).st_size - TAIL))
-                lines = [line for line in file.read().splitlines() if line.strip()]
-        except FileNotFoundError:
-            continue
-        if lines:
-            return tuple(line[:LONGEST].decode(errors="replace") for line in lines[-LAST_WORDS:])
-    return ()
+    """The end of what it said, on both streams: some tell their failure on the one, with a warning on
+    the other."""
+    said = [line for stream in STREAMS for line in _end_of(f"{folder}/{stream}")]
+    return tuple(line[:LONGEST].decode(errors="replace") for line in said)
+
+
+def _end_of(path: str) -> list[bytes]:
+    try:
+        with open(path, "rb") as file:
+            file.seek(max(0, os.fstat(file.fileno()).st_size - TAIL))
+            return [line for line in file.read().splitlines() if line.strip()][-LAST_WORDS:]
+    except FileNotFoundError:
+        return []

@@ -137,7 +137,8 @@ def test_of_two_at_once_one_goes_on(stage: DemoStage) -> None:
     ]
     for each in both:
         each.communicate(timeout=60)
-    assert sorted(each.returncode for each in both) == [0, 4]
+    # refused by the lock, or because the other's process is there and has not said yet what it runs
+    assert sorted(each.returncode for each in both) in ([0, 4], [0, 5])
     assert _said(stage, session_id) == ["exit 0", "hang"]
 
 

@@ -8,9 +8,8 @@ have neither file: then it is listed as the process that it is.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING
 
-from agentctl.adapters.base import Place, Wanted
+from agentctl.adapters.base import Place, Starting, Wanted
 from agentctl.adapters.claude_code.registry import (
     Leftover,
     Paper,
@@ -40,9 +39,6 @@ from agentctl.truth.observe import ended, facts_or_none, living
 from agentctl.truth.procfs import Process
 from agentctl.truth.survey import bare_process
 
-if TYPE_CHECKING:
-    from agentctl.adapters.plans import Command, LaunchRequest, StopPlan
-
 NAMES = ("claude", "claude.exe")  # npm's binary is called .exe on Linux too
 # Words after `claude` that start no session.
 COMMANDS = frozenset({
@@ -54,7 +50,8 @@ CHILD = "CLAUDE_CODE_CHILD_SESSION"
 TICK = 0.02  # seconds: a start is known to a clock tick (10 ms); nobody has written a line by then
 
 
-class ClaudeCode:
+class ClaudeCode(Starting):
+    start = "agentctl.adapters.claude_code.start"
     name = "claude-code"
     comms = COMMS["claude-code"]
     binary = "claude"
@@ -109,21 +106,6 @@ class ClaudeCode:
                 if not found.foreign:
                     said = f"its process is gone (its last word: status {found.record.get('status')})"
                     look.problem("stale", said, found.path)
-
-    def launch(self, request: LaunchRequest) -> Command:
-        from agentctl.adapters.claude_code import start
-
-        return start.launch(request)
-
-    def resume(self, seen: Observation, request: LaunchRequest) -> Command:
-        from agentctl.adapters.claude_code import start
-
-        return start.resume(seen, request)
-
-    def stop_plan(self, seen: Observation) -> StopPlan:
-        from agentctl.adapters.claude_code import start
-
-        return start.stop_plan(seen)
 
 
 def _is_machinery(argv: Sequence[str]) -> bool:

@@ -12,9 +12,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
-from agentctl.adapters.base import Place, Wanted
+from agentctl.adapters.base import Place, Starting, Wanted
 from agentctl.adapters.codex import rollout
 from agentctl.adapters.codex.argv import Invocation, invocation
 from agentctl.adapters.codex.home import Titles, find, home_of, of_days, packed, rollouts, root_of
@@ -28,9 +28,6 @@ from agentctl.truth.model import EntryPoint, Evidence, Facts, Message, Observati
 from agentctl.truth.observe import ended, living, transcript
 from agentctl.truth.procfs import Process
 
-if TYPE_CHECKING:
-    from agentctl.adapters.plans import Command, LaunchRequest, StopPlan
-
 LOCKS = "/thread-writer-locks/"
 SLACK = 0.002  # seconds: a record's time is cut to the millisecond, a file's is not
 OWNERS: dict[str, EntryPoint] = {"exec": "headless", "tui": "interactive", "app-server": "daemon"}
@@ -38,7 +35,8 @@ OWNERS: dict[str, EntryPoint] = {"exec": "headless", "tui": "interactive", "app-
 HELPERS = ("codex-linux-sandbox", "codex-code-mode-host")
 
 
-class Codex:
+class Codex(Starting):
+    start = "agentctl.adapters.codex.start"
     name = "codex"
     comms = COMMS["codex"]
     binary = "codex"
@@ -92,21 +90,6 @@ class Codex:
                 session_id = name.removesuffix(".lock")
                 if rollout.is_id(session_id) and session_id not in held:
                     look.problem("stale", "no process holds it", f"{root}{LOCKS}{name}")
-
-    def launch(self, request: LaunchRequest) -> Command:
-        from agentctl.adapters.codex import start
-
-        return start.launch(request)
-
-    def resume(self, seen: Observation, request: LaunchRequest) -> Command:
-        from agentctl.adapters.codex import start
-
-        return start.resume(seen, request)
-
-    def stop_plan(self, seen: Observation) -> StopPlan:
-        from agentctl.adapters.codex import start
-
-        return start.stop_plan(seen)
 
 
 class Grip(NamedTuple):

@@ -8,9 +8,8 @@ Sessions of earlier versions are history (`old_json`).
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING
 
-from agentctl.adapters.base import Place, Wanted
+from agentctl.adapters.base import Place, Starting, Wanted
 from agentctl.adapters.opencode import db as database
 from agentctl.adapters.opencode import ended, old_json
 from agentctl.adapters.opencode.call import SERVERS, SLACK, Call, bind_all, read_call
@@ -27,13 +26,11 @@ from agentctl.truth.observe import living
 from agentctl.truth.procfs import Process
 from agentctl.truth.sqlite_ro import Database
 
-if TYPE_CHECKING:
-    from agentctl.adapters.plans import Command, LaunchRequest, StopPlan
-
 NAMES = ("opencode", "opencode.exe")
 
 
-class OpenCode:
+class OpenCode(Starting):
+    start = "agentctl.adapters.opencode.start"
     name = "opencode"
     comms = COMMS["opencode"]
     binary = "opencode"
@@ -91,21 +88,6 @@ class OpenCode:
             yield Place("database in use", path)
         for root in look.roots(state_home):
             stale_locks(look, f"{root}/locks")
-
-    def launch(self, request: LaunchRequest) -> Command:
-        from agentctl.adapters.opencode import start
-
-        return start.launch(request)
-
-    def resume(self, seen: Observation, request: LaunchRequest) -> Command:
-        from agentctl.adapters.opencode import start
-
-        return start.resume(seen, request)
-
-    def stop_plan(self, seen: Observation) -> StopPlan:
-        from agentctl.adapters.opencode import start
-
-        return start.stop_plan(seen)
 
 
 def _known(look: Look, paths: Iterable[str]) -> frozenset[str] | None:

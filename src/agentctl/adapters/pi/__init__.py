@@ -13,9 +13,8 @@ versions retry without a mark; there the turn counts as failed, and its note say
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING
 
-from agentctl.adapters.base import Place, Wanted
+from agentctl.adapters.base import Place, Starting, Wanted
 from agentctl.adapters.pi import binding
 from agentctl.adapters.pi import places as where
 from agentctl.adapters.pi.transcript import read, retry_or_not, said
@@ -27,15 +26,13 @@ from agentctl.truth.model import EntryPoint, Evidence, Facts, Message, Observati
 from agentctl.truth.observe import ended, facts_or_none, living, transcript
 from agentctl.truth.procfs import Process
 
-if TYPE_CHECKING:
-    from agentctl.adapters.plans import Command, LaunchRequest, StopPlan
-
 BINARIES = frozenset({"pi", "pi-rust", "pi_agent_rust"})
 # Options of node and bun that take the next word as their value.
 WITH_VALUE = frozenset({"-r", "--require", "--import", "--loader", "--experimental-loader", "-C"})
 
 
-class Pi:
+class Pi(Starting):
+    start = "agentctl.adapters.pi.start"
     name = "pi"
     comms = COMMS["pi"]
     binary = "pi"
@@ -81,21 +78,6 @@ class Pi:
     def places(self, look: Look) -> Iterable[Place]:
         for root in _roots(look):
             yield Place("transcripts", root)
-
-    def launch(self, request: LaunchRequest) -> Command:
-        from agentctl.adapters.pi import start
-
-        return start.launch(request)
-
-    def resume(self, seen: Observation, request: LaunchRequest) -> Command:
-        from agentctl.adapters.pi import start
-
-        return start.resume(seen, request)
-
-    def stop_plan(self, seen: Observation) -> StopPlan:
-        from agentctl.adapters.pi import start
-
-        return start.stop_plan(seen)
 
 
 def _settled(facts: Facts, path: str | None) -> tuple[Facts, tuple[Evidence, ...]]:

@@ -5,11 +5,10 @@ from __future__ import annotations
 import argparse
 import os
 
-from agentctl import config, paths
+from agentctl import config
 from agentctl.cli import launching, slotting
 from agentctl.cli.verb import Parser
 from agentctl.control.prompt import MAX_FILE, size
-from agentctl.errors import Unreachable
 
 EXAMPLES = """\
   agentctl launch claude-code -p "fix the flaky test"
@@ -38,9 +37,7 @@ def parser() -> Parser:
 
 def run(arguments: argparse.Namespace) -> int:
     settings = config.load(os.environ)
-    state = paths.state_directory(os.environ)
-    if state is None:
-        raise Unreachable("no home is known to keep the launch in", "set AGENTCTL_HOME")
+    state = launching.state_directory()
     task = slotting.task(arguments, settings)
     if arguments.dry_run:
         told = [launching.described(task.foreseen(slot)) for slot in task.slots]

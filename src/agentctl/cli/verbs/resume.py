@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import os
 
-from agentctl import config, paths
+from agentctl import config
 from agentctl.cli import ask, launching
 from agentctl.cli.verb import Parser
 from agentctl.control.launch import launch
@@ -35,9 +35,7 @@ def parser() -> Parser:
 
 def run(arguments: argparse.Namespace) -> int:
     settings = config.load(os.environ)
-    state = paths.state_directory(os.environ)
-    if state is None:
-        raise Unreachable("no home is known to keep the launch in", "set AGENTCTL_HOME")
+    state = launching.state_directory()
     session, problems = ask.one(arguments.id)
     ask.show_problems(problems)
     _check(session)

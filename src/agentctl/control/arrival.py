@@ -1,0 +1,147 @@
+"""Waits until a launched agent has a session that `list` shows, or has failed to get one."""
+
+from __future__ import annotations
+
+import time
+
+from agentctl import asking, paths
+from agentctl.adapters.plans import Command
+from agentctl.control import output
+from agentctl.control.order import Order
+from agentctl.errors import Gone, StartFailed, Unreachable
+from agentctl.store import launches, ledger
+from agentctl.truth import procfs
+from agentctl.truth.model import Exit, Launch, ProcessIdentity, Session
+from agentctl.truth.pidfd import Handle
+from agentctl.truth.procfs import Process
+from agentctl.truth.survey import Wanted
+
+PATIENCE = 120.0  # seconds an agent may take to have a session; some load for long on a busy machine
+# Seconds between two glances at what it has said, and between two looks once its id is known. Clocks,
+# and not file events: an agent's records may be in directories that do not exist yet, and the kernel
+# takes 15 ms to close an inotify descriptor, which is a tenth of what a launch may cost.
+BEAT = 0.01
+BEAT_OF_LOOKS = 0.03
+SILENCE = 10.0  # seconds after which one that is listed, and says nothing of itself, will do
+LAST_WORD = 5.0  # seconds the shim may take to write down an end that we have seen
+
+
+def arrived(note: Launch, notes: str, order: Order) -> Session:
+    """Wait until the session that this process runs is one that `list` shows."""
+    deadline = time.monotonic() + PATIENCE
+    folder = launches.folder(notes, order.id)
+    chosen = session_id = order.command.session_id
+    lines = output.Lines(folder)
+    asking.everything(None, (order.adapter,))  # what a look has to import is imported while it starts
+    try:
+        agent = Handle(note.identity)
+    except Gone:
+        return _over(session_id or _announced(order.command, lines), folder, order)
+    with agent:
+        while True:
+            ended = agent.wait(0)  # looked at before all else, so that its last words are heard
+            if session_id is None and (session_id := _announced(order.command, lines)) is not None:
+                _expect(session_id, order.command)
+                # At once: beside others in one directory, our note is what tells which it runs
+                ledger.learned(notes, note._replace(session_id=session_id))
+            if session_id is not None:
+                session = _listed(session_id, note.identity, order.adapter)
+                waited = time.monotonic() + PATIENCE - deadline
+                if session is not None and (chosen is None or _has_spoken(session) or waited > SILENCE):
+                    return session
+            if ended:
+                return _over(session_id, folder, order)
+            if time.monotonic() > deadline:
+                raise _late(note.identity)
+            agent.wait(BEAT if session_id is None else BEAT_OF_LOOKS)
+
+
+def _announced(command: Command, lines: output.Lines) -> str | None:
+    if command.announced is None:
+        return None
+    found = (command.announced(line) for line in lines.new())
+    return next((session_id for session_id in found if session_id), None)
+
+
+def _expect(session_id: str, command: Command) -> None:
+    if command.expected not in (None, session_id):
+        raise StartFailed(
+            f"it opened session {session_id} instead of {command.expected}",
+            "it was ended at once; the session you asked for is as it was",
+        )
+
+
+def _listed(session_id: str, identity: ProcessIdentity, adapter: str) -> Session | None:
+    for session in asking.everything(None, (adapter,)).sessions:
+        owner = session.seen.owner
+        if session.seen.session_id == session_id and owner is not None and _is(owner, identity):
+            return session
+    return None
+
+
+def _has_spoken(session: Session) -> bool:
+    """Of an id that we chose, our own word in its arguments proves nothing: a record of its own does."""
+    return session.verdict.activity != "unknown"
+
+
+def _is(owner: Process, identity: ProcessIdentity) -> bool:
+    """Whether it is the process that we started, or one below it: what we started may be a wrapper."""
+    try:
+        while owner.identity != identity:
+            owner = procfs.read_process(owner.parent, identity.boot)
+    except Gone:  # we are past the first of all processes
+        return False
+    return True
+
+
+def _over(session_id: str | None, folder: str, order: Order) -> Session:
+    """It ended while we waited: a quick success, or a start that failed."""
+    ended = how_it_ended(folder, order.id)
+    if ended is not None and ended.code == 0 and session_id is not None:
+        session = _written(session_id, order)
+        if session is not None:
+            return session
+    raise failure(ended, folder, order)
+
+
+def failure(ended: Exit | None, folder: str, order: Order) -> StartFailed:
+    how = f"{order.adapter} ended while it was being launched: {_told(ended)}"
+    return StartFailed(how, said=output.last_words(folder))
+
+
+def _written(session_id: str, order: Order) -> Session | None:
+    """The ended session, if this launch has left a word in it: an agent that is asked to go on with
+    one may well do nothing and call that a success."""
+    for session in asking.everything(Wanted(id_prefix=session_id), (order.adapter,)).sessions:
+        last = session.seen.facts.last_activity_at
+        since = order.before if order.before is not None else order.at - 1
+        if session.seen.session_id == session_id and (last is None or last > since):
+            return session
+    return None
+
+
+def how_it_ended(folder: str, launch_id: str) -> Exit | None:
+    """The shim's record. It comes a moment after the process has ended."""
+    notes = paths.notes_file(folder.rpartition("/launches/")[0])
+    deadline = time.monotonic() + LAST_WORD
+    from agentctl.truth.watch import Watch
+
+    with Watch([folder], []) as watch:
+        while (ended := launches.exit_record(notes, launch_id)) is None:
+            left = deadline - time.monotonic()
+            if left <= 0 or not watch.wait(left):
+                return None
+    return ended
+
+
+def _told(ended: Exit | None) -> str:
+    if ended is None:
+        return "how, is not known"
+    return f"signal {-ended.code}" if ended.code < 0 else f"exit code {ended.code}"
+
+
+def _late(identity: ProcessIdentity) -> Unreachable:
+    return Unreachable(
+        f"no session after {PATIENCE:g} s; it runs on as pid {identity.pid}",
+        f"agentctl status pid:{identity.pid} shows it, agentctl stop pid:{identity.pid} ends it",
+    )
