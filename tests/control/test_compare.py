@@ -7,6 +7,8 @@ import pytest
 from agentctl.control import compare
 from agentctl.control.compare import group_named
 from agentctl.errors import Ambiguous, NotFound
+from agentctl.truth.judge import judge
+from agentctl.truth.model import Launch, Observation, ProcessIdentity, Session
 from agentctl.wire.comparison import Changes, Conflict, Row
 from tests.control.grouping import Group
 from tests.control.repository import Repository
@@ -142,3 +144,18 @@ def test_a_group_whose_sessions_are_gone(group: Group) -> None:
     group.stage.records(member.puppet)[1].unlink()
     with pytest.raises(NotFound, match="no session of group 'fix' is left"):
         compare.compare("fix")
+
+
+def test_what_all_names_begin_with_tells_nothing() -> None:
+    def session(name: str) -> Session:
+        note = Launch(name, ProcessIdentity("b", 1, 2), name, name)
+        return Session(Observation("demo", name, ()), judge(()), note)
+
+    def names(*given: str) -> list[str]:
+        return list(compare.named([session(name) for name in given]))
+
+    assert names("try/opus", "try/sonnet") == ["opus", "sonnet"]
+    assert names("try/opus", "other/sonnet") == ["try/opus", "other/sonnet"]
+    assert names("try/opus", "sonnet") == ["try/opus", "sonnet"]
+    assert names("try/opus") == ["try/opus"]
+    assert names("try/a", "try/a") == ["a", "a-2"]

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from agentctl import config, paths
-from agentctl.control.order import Prepared, Wish
+from agentctl.control.order import Order, Prepared, Wish
 from agentctl.control.prompt import Sources, composed
 from agentctl.errors import Unreachable, UsageError
 from agentctl.lengths import seconds
@@ -156,6 +156,7 @@ def described(start: Prepared) -> Description:
         "environment": {"set": dict(start.added), "unset": list(start.removed)},
         "session_id": order.command.session_id,
         "lock": order.command.cwd,
+        "lock_held_by": _in_the_way(order),
         "worktree": order.worktree._asdict() if order.worktree is not None else None,
         "on_create": order.on_create,
         "on_complete": order.on_complete,
@@ -176,6 +177,7 @@ def lines(told: Description) -> str:
         *(("unset", name) for name in environment["unset"]),
         ("session id", told["session_id"] or "chosen by the agent"),
         ("lock", told["lock"]),
+        ("", told["lock_held_by"]),
         ("worktree", _worktree(told["worktree"])),
         ("on-create", told["on_create"]),
         ("on-complete", told["on_complete"]),
@@ -242,6 +244,17 @@ def state_directory() -> str:
     if state is None:
         raise Unreachable("no home is known to keep the launch in", "set AGENTCTL_HOME")
     return state
+
+
+def _in_the_way(order: Order) -> str | None:
+    """Why it would be refused, if so."""
+    from agentctl.store import locks
+
+    state = paths.state_directory(os.environ)
+    found = locks.holders(paths.notes_file(state), order.command.cwd) if state is not None else []
+    if not found:
+        return None
+    return str(locks.refusal(found[0])) + (" (--force: beside it)" if order.force else "")
 
 
 def _worktree(told: Mapping[str, str] | None) -> str | None:

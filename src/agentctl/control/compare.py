@@ -95,17 +95,24 @@ def of_group(sessions: Iterable[Session], group: str) -> list[Session]:
 
 
 def named(sessions: Sequence[Session]) -> dict[str, Session]:
-    """By names that tell them apart."""
+    """By names that tell them apart: `opus` and `sonnet`, of a group launched as `try/opus`…"""
+    labels = [_label(session) for session in sessions]
+    begins = {label.partition("/")[0] if "/" in label else None for label in labels}
+    common = f"{begins.pop()}/" if len(begins) == 1 and None not in begins and len(labels) > 1 else ""
     found: dict[str, Session] = {}
-    for session in sessions:
-        note = session.launch
-        label = (note.name or note.model if note is not None else None) or session.seen.adapter
+    for session, whole in zip(sessions, labels, strict=True):
+        label = whole.removeprefix(common)
         name, number = label, 1
         while name in found:
             number += 1
             name = f"{label}-{number}"
         found[name] = session
     return found
+
+
+def _label(session: Session) -> str:
+    note = session.launch
+    return (note.name or note.model if note is not None else None) or session.seen.adapter
 
 
 def _rows(

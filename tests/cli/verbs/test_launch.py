@@ -541,3 +541,13 @@ def test_help_has_examples(stage: DemoStage) -> None:
     assert ran.code == 0
     for word in ("--dry-run", "--on-complete", "git diff | agentctl launch pi -", "-- --agent plan"):
         assert word in ran.out
+
+
+def test_a_dry_run_tells_who_is_in_the_way(stage: DemoStage) -> None:
+    session_id = _launched(stage, "-p", "work 600")
+    told = _launch(stage, "-p", "x", "--dry-run", "--json").json()["launches"][0]
+    assert session_id in told["lock_held_by"]
+    assert session_id in _launch(stage, "-p", "x", "--dry-run").out
+    _kill(_owner(stage, session_id))
+    told = _launch(stage, "-p", "x", "--dry-run", "--json").json()["launches"][0]
+    assert told["lock_held_by"] is None

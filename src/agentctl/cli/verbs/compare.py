@@ -64,7 +64,7 @@ def _show(found: Comparison, patches: list[Patch], arguments: argparse.Namespace
         print(json.dumps(envelope(found), indent=1))
         return 0
     colour = text.coloured() and not arguments.no_color
-    print("\n".join(comparison.lines(found, text.columns(otherwise=100), colour=colour)))
+    print("\n".join(comparison.lines(found, text.columns(), colour=colour)))
     for patch in patches:
         _show_patch(patch, colour=colour)
     ask.show_problems(found.problems)
