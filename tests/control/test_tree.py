@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from agentctl.control import programs
 from agentctl.control.tree import HOOK, LAUNCH, SHIM, Family, Tree, inside, is_control
 from agentctl.testing import Puppet
 from agentctl.truth import procfs
@@ -233,7 +234,7 @@ def test_confined_to_a_stage_by_environment_but_never_from_descendants() -> None
     ("comm", "argv", "expected"),
     [
         (SHIM, (), True),
-        ("python3", ("python3", "-I", "-S", "/x/agentctl/control/shim.py", "200"), True),
+        ("python3", tuple(programs.shim(200, 201, 202)), True),
         ("python", ("python", "-I", "-c", f"{OURSELVES}finish import main; main()"), True),
         ("python", ("python", "-c", "from agentctl.control.finish import main"), False),
         ("grep", ("grep", "-r", "agentctl.control."), False),

@@ -7,18 +7,12 @@ import signal
 import sys
 from collections.abc import Mapping, Sequence
 
-import agentctl
-from agentctl.control import shim
+from agentctl.control import programs, shim
 from agentctl.errors import StartFailed, UsageError
 from agentctl.truth import procfs
 from agentctl.truth.files import translated
 from agentctl.truth.model import ProcessIdentity
 
-# Imported, not run as a script: a script is compiled anew at every start.
-PROGRAM = (
-    f"import sys; sys.path.insert(0, {os.path.dirname(os.path.abspath(shim.__file__))!r}); "
-    "import shim; shim.main(*map(int, sys.argv[1:]))"
-)
 # Whatever we ignore or block, as one started by nohup or cron does: the shim must hear of its children.
 DEFAULT = frozenset(signal.valid_signals()) - {signal.SIGKILL, signal.SIGSTOP}
 
@@ -97,29 +91,20 @@ def spec(
         (
             [os.fsencode(word) for word in argv],
             [os.fsencode(f"{name}={value}") for name, value in environ.items()],
-            _ourselves("finish", then),
-            _ourselves("expire", then),
+            [os.fsencode(word) for word in programs.other("finish", *then)],
+            [os.fsencode(word) for word in programs.other("expire", *then)],
         ),
     )
-
-
-def _ourselves(module: str, words: Sequence[str]) -> list[bytes]:
-    """Another process of this very agentctl, wherever it was started from."""
-    package = os.path.dirname(os.path.dirname(os.path.abspath(agentctl.__file__)))
-    found = f"import sys; sys.path.insert(0, {package!r})"
-    program = f"{found}; from agentctl.control.{module} import main; main()"
-    return [os.fsencode(word) for word in (sys.executable, "-I", "-c", program, *words)]
 
 
 def _start_shim(descriptors: Sequence[int], environ: Mapping[str, str]) -> None:
     null = [(os.POSIX_SPAWN_OPEN, stream, os.devnull, os.O_RDWR, 0) for stream in (0, 1, 2)]
     first = max(*descriptors, 2) + 1  # none of them may be in another's place, or overwritten by it
     kept = [(os.POSIX_SPAWN_DUP2, ours, its) for its, ours in enumerate(descriptors, first)]
-    told = [str(its) for _, _, its in kept]
     try:
         os.posix_spawn(
             sys.executable,
-            [sys.executable, "-I", "-S", "-c", PROGRAM, *told],
+            programs.shim(*(its for _, _, its in kept)),
             dict(environ),
             file_actions=[*kept, *null],  # ours may be at 0, 1 or 2, where the caller had closed these
             setsid=True,  # closing the terminal kills nothing

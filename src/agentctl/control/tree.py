@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
 from typing import NamedTuple
 
+from agentctl.control import programs
 from agentctl.errors import SourceError
 from agentctl.truth.model import EntryPoint, Observation, ProcessIdentity, Session
 from agentctl.truth.procfs import Process
@@ -200,7 +201,7 @@ INTERPRETERS = frozenset({"python", "python3", *(f"python3.{minor}" for minor in
 
 def is_control(process: Process) -> bool:
     """One of ours: a shim, or the work that it does at the end."""
-    return process.comm == SHIM or (process.comm in INTERPRETERS and _program(process) != "")
+    return process.comm == SHIM or (process.comm in INTERPRETERS and _called(process) != "")
 
 
 def inside(owner: Process, table: Table) -> bool:
@@ -209,21 +210,14 @@ def inside(owner: Process, table: Table) -> bool:
 
 
 def _expiring(process: Process) -> bool:
-    return "agentctl.control.expire" in _program(process)
+    return _called(process) == "expire"
 
 
-def _program(process: Process) -> str:
-    """`python -I -S …/control/shim.py`, before it has named itself; `python -I -c PROGRAM` as
-    `control/spawn.py` writes it."""
+def _called(process: Process) -> str:
     try:
-        argv = process.argv
+        return programs.called(process.argv)
     except SourceError:
         return ""
-    if argv[1:3] == ("-I", "-S") and argv[3:4] and argv[3].endswith("/agentctl/control/shim.py"):
-        return argv[3]
-    if argv[1:3] == ("-I", "-c") and argv[3:4] and argv[3].startswith("import sys; sys.path.insert(0, "):
-        return argv[3] if "from agentctl.control." in argv[3] else ""
-    return ""
 
 
 def _line(table: Table, pid: int) -> list[int]:

@@ -1,0 +1,35 @@
+"""The processes of our own that stand behind a launch, as they are written on a command line: the shim,
+and what it starts. For those who start them, and those who must not take them for an agent's tools."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+
+import agentctl
+
+PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(agentctl.__file__)))
+SHIM = "import shim; shim.main(*map(int, sys.argv[1:]))"
+OTHERS = "from agentctl.control."
+
+
+def shim(*descriptors: int) -> list[str]:
+    """Imported, not run as a script: a script is compiled anew at every start."""
+    program = f"import sys; sys.path.insert(0, {PACKAGE + '/agentctl/control'!r}); {SHIM}"
+    return [sys.executable, "-I", "-S", "-c", program, *map(str, descriptors)]
+
+
+def other(module: str, *words: str) -> list[str]:
+    """Another process of this very agentctl, wherever it was started from."""
+    found = f"import sys; sys.path.insert(0, {PACKAGE!r})"
+    return [sys.executable, "-I", "-c", f"{found}; {OTHERS}{module} import main; main()", *words]
+
+
+def called(argv: Sequence[str]) -> str:
+    """Which of ours these words call: `shim`, `finish`, `expire`; empty: none."""
+    if tuple(argv[1:4]) == ("-I", "-S", "-c") and argv[4:5] and argv[4].endswith(SHIM):
+        return "shim"
+    if tuple(argv[1:3]) == ("-I", "-c") and argv[3:4] and OTHERS in argv[3]:
+        return argv[3].partition(OTHERS)[2].partition(" ")[0]
+    return ""
