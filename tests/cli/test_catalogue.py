@@ -18,7 +18,7 @@ def test_help_tells_every_verb_and_fits_a_terminal() -> None:
     shown = help_text()
     for verb, summary in VERBS.items():
         assert f"  {verb:<11} {summary}\n" in shown
-    assert max(len(line) for line in shown.splitlines()) <= 100
+    assert max(len(line) for line in shown.splitlines()) <= 80
     for command, _ in EXAMPLES:
         assert command in shown
 

@@ -6,6 +6,7 @@ import pytest
 
 from agentctl.cli import verb
 from agentctl.cli.catalogue import VERBS
+from agentctl.cli.text import width
 from agentctl.errors import NotFound, Refused, UsageError
 from tests.cli import hostile
 
@@ -16,6 +17,21 @@ def test_every_verb_of_the_catalogue_is_there(name: str) -> None:
     parser = found.parser()
     assert parser.prog == f"agentctl {name}"
     assert "examples:" in parser.format_help()
+
+
+@pytest.mark.parametrize("name", VERBS)
+def test_help_fits_a_terminal_of_eighty_columns(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    shown = verb.find(name).parser().format_help().splitlines()
+    assert [line for line in shown if width(line) > 80] == []
+
+
+def test_a_description_is_folded_and_examples_are_not(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "40")
+    shown = verb.Parser("x", f"{'some words ' * 9}\n\nmore", f"  {'long ' * 20}").format_help()
+    assert max(map(width, shown.partition("options:")[0].splitlines())) <= 40
+    assert "\n\nmore\n" in shown
+    assert "long " * 19 in shown
 
 
 @pytest.mark.parametrize(

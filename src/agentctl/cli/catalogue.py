@@ -10,8 +10,8 @@ VERBS = {
     "resume": "go on with an ended session",
     "stop": "end sessions and all they left behind, with a proof",
     "wait": "until sessions have ended, rest, or need you",
-    "compare": "the slots of a group side by side: outcome, cost, changes, conflicts",
-    "worktree": "the worktrees that launches made; away with those that are done with",
+    "compare": "the slots of a group: outcome, cost, changes, conflicts",
+    "worktree": "the worktrees that launches made; remove what is done with",
     "lock": "keep launches out of a directory; what is locked",
     "locks": "what is locked (short for lock list)",
     "unlock": "release a directory (short for lock release)",
@@ -29,6 +29,8 @@ EXAMPLES = (
     ("agentctl list --status waiting", "only those that wait for you"),
     ("agentctl why 4f2a", "how we know (any unambiguous prefix of an id)"),
     ("agentctl logs -f 4f2a", "follow one until it ends"),
+    ('agentctl launch codex -p "…"', "start an agent on a task, print its id"),
+    ("agentctl stop 4f2a", "end one, with a proof"),
     ("agentctl compare fix", "the slots of the group fix, side by side"),
     ("agentctl list --json | jq .", "for scripts; the shape is stable"),
 )
@@ -50,9 +52,9 @@ def help_text() -> str:
     examples = "\n".join(f"  {command:<32} {what}" for command, what in EXAMPLES)
     return (
         "usage: agentctl [VERB] [OPTIONS]\n\n"
-        "One control plane for coding agents. A status is computed from the kernel and the agents'\n"
-        "own files at the moment you ask; `why` shows the evidence.\n\n"
+        "One control plane for coding agents. A status is computed from the kernel and\n"
+        "the agents' own files at the moment you ask; `why` shows the evidence.\n\n"
         f"verbs:\n{verbs}\n\nexamples:\n{examples}\n\n"
-        "`agentctl help VERB` tells the rest. AGENTCTL_HOME moves our own files, NO_COLOR stops\n"
-        "colour, AGENTCTL_DEBUG=1 shows tracebacks.\n"
+        "`agentctl help VERB` tells the rest. AGENTCTL_HOME moves our own files, NO_COLOR\n"
+        "stops colour, AGENTCTL_DEBUG=1 shows tracebacks.\n"
     )

@@ -26,6 +26,13 @@ class Formatter(argparse.RawDescriptionHelpFormatter):
     def __init__(self, prog: str) -> None:
         super().__init__(prog, width=columns(otherwise=80) - 2)
 
+    def _fill_text(self, text: str, width: int, indent: str) -> str:
+        """What a verb is for is folded to the terminal; examples are lines already."""
+        if text.startswith("examples:"):
+            return super()._fill_text(text, width, indent)
+        fold = argparse.HelpFormatter._fill_text
+        return "\n\n".join(fold(self, part, width, indent) for part in text.split("\n\n"))
+
 
 class Parser(argparse.ArgumentParser):
     """An argument parser whose errors are ours: one line, and where to read on."""

@@ -11,6 +11,7 @@ from typing import Literal
 from agentctl import asking
 from agentctl.control import ending
 from agentctl.errors import Gone, SourceError
+from agentctl.truth import procfs
 from agentctl.truth.judge import judge
 from agentctl.truth.model import Evidence, Problem, ProcessIdentity, Session
 from agentctl.truth.pidfd import Handle
@@ -132,10 +133,12 @@ class Vigil:
             if session is not None:
                 return session
         # absent is not dead: without the kernel's word it is as it was
-        handle = self._handles.get(subject.owner) if subject.owner is not None else None
-        return (
-            _gone(subject.session, handle) if handle is not None and handle.wait(0) else subject.session
-        )
+        owner = subject.owner
+        if owner is None:
+            return subject.session
+        handle = self._handles.get(owner)
+        ended = handle.wait(0) if handle is not None else procfs.current(owner) is None
+        return _gone(subject.session, owner, handle) if ended else subject.session
 
     def _complete(self, subject: Subject) -> Session:
         """With the exit code, where we are the ones to know it."""
@@ -183,9 +186,10 @@ class Vigil:
             ends.wait(seconds if left is None else min(seconds, left))
 
 
-def _gone(session: Session, handle: Handle) -> Session:
-    """A process that never had a session, or whose session left no file."""
-    address, code = handle.identity.address, handle.exit_code()
+def _gone(session: Session, owner: ProcessIdentity, handle: Handle | None) -> Session:
+    """A process that never had a session, or whose session left no file. Without a handle, it ended
+    before we had one."""
+    address, code = owner.address, handle.exit_code() if handle is not None else None
     evidence = [Evidence("gone", address, "kernel", note="it ended while we waited for it")]
     if code is not None:
         evidence.append(Evidence("exited", address, "kernel", value=code))

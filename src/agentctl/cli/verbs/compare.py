@@ -17,9 +17,9 @@ if TYPE_CHECKING:
     from agentctl.wire.comparison import Comparison
 
 EXAMPLES = """\
-  agentctl compare fix           how each slot of the group fares (any unambiguous prefix)
+  agentctl compare fix           how each slot fares (any unambiguous prefix)
   agentctl compare fix --diff    and what each has changed
-  agentctl compare fix --json    for a script: the first that is done is the first listed"""
+  agentctl compare fix --json    for a script; what is done comes first"""
 DESCRIPTION = """\
 The sessions of a group, one row each: outcome, time, tokens, cost, what was changed against the base
 (committed or not), the result of the on-complete hook, and who would conflict with whom. The best of

@@ -17,7 +17,7 @@ from agentctl.truth.model import Problem
 from agentctl.truth.survey import Wanted
 
 EXAMPLES = """\
-  agentctl doctor           agents found, their files, what cannot be read, words we do not know
+  agentctl doctor           agents, their files, what is unreadable or unknown
   agentctl doctor --json    for a script; exit code 0 only if nothing is wrong"""
 LEVELS = {"ok": "green", "note": "yellow", "wrong": "red"}
 

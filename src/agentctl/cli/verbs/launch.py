@@ -12,13 +12,13 @@ from agentctl.control.prompt import MAX_FILE, size
 
 EXAMPLES = """\
   agentctl launch claude-code -p "fix the flaky test"
-  agentctl launch codex --prompt-file task.md --cwd ~/shop --name checkout --wait
-  git diff | agentctl launch pi -                       the prompt from standard input
-  agentctl launch codex -p "…" --dry-run                what would be run, and with what
-  agentctl launch opencode -p "…" -- --agent plan       words for the agent itself
+  agentctl launch codex --prompt-file task.md --cwd ~/shop --wait
+  git diff | agentctl launch pi -                  prompt from standard input
+  agentctl launch codex -p "…" --dry-run           what would be run, and how
+  agentctl launch opencode -p "…" -- --agent plan  words for the agent itself
   agentctl launch --adapter claude-code --adapter codex --worktree . -p "…"
-                                                        the same task, side by side
-  agentctl launch --matrix tasks.yaml                   as a file says"""
+                                                   one task, side by side
+  agentctl launch --matrix tasks.yaml              as a file says"""
 
 
 def parser() -> Parser:

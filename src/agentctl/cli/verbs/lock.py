@@ -11,11 +11,12 @@ from agentctl.errors import UsageError
 from agentctl.lengths import seconds
 
 EXAMPLES = """\
-  agentctl lock                                  what is locked, by whom, until when (also: locks)
-  agentctl lock . --reason "a rebase" --ttl 2h   no launch here until then (short for: lock acquire)
-  agentctl lock release ~/shop                   free it again (also: unlock ~/shop)
-  agentctl lock release ~/shop --force           even from under a launched agent
-  agentctl lock ./list                           a directory named like a word above"""
+  agentctl lock                          what is locked, by whom, until when
+  agentctl lock . --reason "a rebase" --ttl 2h
+                                         no launch here until then
+  agentctl lock release ~/shop           free it again (also: unlock ~/shop)
+  agentctl lock release ~/shop --force   even from under a launched agent
+  agentctl lock ./list                   a directory named like a word above"""
 DEEDS = ("list", "acquire", "release")
 
 

@@ -19,7 +19,7 @@ from agentctl.wire import shapes
 EXAMPLES = """\
   agentctl logs 4f2a              everything
   agentctl logs 4f2a -n 50        the last 50 messages
-  agentctl logs -f 4f2a           and what comes next; ends when the session ends
+  agentctl logs -f 4f2a           and what comes next, until it ends
   agentctl logs -f 4f2a --json    one message a line, for a script"""
 
 

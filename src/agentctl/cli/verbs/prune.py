@@ -16,7 +16,7 @@ from agentctl.wire import state_shapes
 
 EXAMPLES = """\
   agentctl prune --dry-run    what would go, and why; changes nothing
-  agentctl prune              forget launches a week after their end, and what crashes have left
+  agentctl prune              do it: what is a week old, what crashes left
   agentctl prune --ttl 0s     every launch that has ended"""
 DONE = {
     "end": ("finished launch", "would finish launch"),

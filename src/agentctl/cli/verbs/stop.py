@@ -23,10 +23,10 @@ if TYPE_CHECKING:
     from agentctl.control.tree import Left
 
 EXAMPLES = """\
-  agentctl stop 4f2a                as its agent wants to be stopped, then all it left behind
+  agentctl stop 4f2a                by the signals it knows, then all it left
   agentctl stop 4f2a 77c0 --force   SIGKILL at once
   agentctl stop --group matrix-3    all sessions of a group, side by side
-  agentctl stop 4f2a --dry-run      which signals to which processes, without sending any
+  agentctl stop 4f2a --dry-run      which signals to whom; sends none
   agentctl stop pid:4711            a process that has no session yet"""
 
 

@@ -11,7 +11,7 @@ from agentctl.cli.verb import Parser
 EXAMPLES = """\
   agentctl unlock                   this directory
   agentctl unlock ~/shop            another one
-  agentctl unlock ~/shop --force    even from under a launched agent, which works on"""
+  agentctl unlock ~/shop --force    even from under a launched agent"""
 
 
 def parser() -> Parser:

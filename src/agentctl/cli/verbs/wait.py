@@ -15,11 +15,11 @@ from agentctl.truth.model import Session
 from agentctl.wire import shapes
 
 EXAMPLES = """\
-  agentctl wait 4f2a && make test           until it has ended; go on if it completed
-  agentctl wait --group matrix-3            until all of a group have ended
-  agentctl wait 4f2a --for idle             until its turn is over
-  agentctl wait 4f2a --for settled          until nothing moves without you: idle, waiting, stopped
-  agentctl wait 4f2a --timeout 2h --json    at most so long; then exit code 124"""
+  agentctl wait 4f2a && make test          when it has ended, if it completed
+  agentctl wait --group matrix-3           until all of a group have ended
+  agentctl wait 4f2a --for idle            until its turn is over
+  agentctl wait 4f2a --for settled         until nothing moves without you
+  agentctl wait 4f2a --timeout 2h --json   at most so long; then exit code 124"""
 STATES = ("stopped", "idle", "waiting", "settled")
 
 

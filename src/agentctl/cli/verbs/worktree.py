@@ -23,11 +23,13 @@ if TYPE_CHECKING:
 
 ACTIONS = ("list", "clean")
 EXAMPLES = """\
-  agentctl worktree                              those of this repository, and who works in each
-  agentctl worktree list ~/project --json        another repository's, for a script
-  agentctl worktree clean --merged --delete-branch   what is merged goes, branch and all
-  agentctl worktree clean agentctl/fix/opus      only this one; its branch stays
-  agentctl worktree clean --group fix --dry-run  what would happen to a group's"""
+  agentctl worktree                          this repository's, and who is there
+  agentctl worktree list ~/shop --json       another repository's, for a script
+  agentctl worktree clean --merged           what is merged goes, branches stay
+  agentctl worktree clean --delete-branch    branches go as well
+  agentctl worktree clean agentctl/fix/opus  only this one
+  agentctl worktree clean --group fix --dry-run
+                                             what would happen to a group's"""
 DESCRIPTION = """\
 Worktrees that agentctl made: list them, or remove them (clean).
 
