@@ -52,7 +52,7 @@ def test_a_word_nobody_knows(tmp_path: Path, text: str, told: str, hint: str) ->
 
 
 def test_what_is_no_toml_is_told_with_its_line(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match=r"config\.toml: .* \(at line 2, column"):
+    with pytest.raises(UsageError, match=r"config\.toml is not TOML: .* \(at line 2, column"):
         _read(tmp_path, "[defaults]\nadapter = pi\n")
 
 

@@ -40,7 +40,8 @@ def entries(file: str, known: Sequence[Path]) -> dict[Path, Entry]:
         told = tomllib.loads(text)
     except (tomllib.TOMLDecodeError, RecursionError) as error:
         raise UsageError(
-            f"{file}: {error}", "agentctl config init --force writes a fresh one"
+            f"{file} is not TOML: {error}",
+            "correct it; or agentctl config init --force writes over it",
         ) from error
     lines = _lines(text)
     found = {}

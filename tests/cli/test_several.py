@@ -103,9 +103,14 @@ def test_all_of_a_group_the_living_first(stage: DemoStage) -> None:
 
 
 def test_a_group_that_is_none(stage: DemoStage) -> None:
-    stage.start()
-    with pytest.raises(NotFound, match="no session of group 'g'"):
+    puppet = stage.start()
+    with pytest.raises(NotFound, match="no session of group 'g'") as caught:
         found("--group", "g")
+    assert caught.value.hint == "no launch has a group yet"
+    noted(stage, puppet, "another")
+    with pytest.raises(NotFound) as caught:
+        found("--group", "g")
+    assert caught.value.hint == "known: another"
 
 
 def test_the_worst_code_is_kept_and_a_problem_told_once(capsys: pytest.CaptureFixture[str]) -> None:

@@ -104,6 +104,7 @@ def test_a_matrix_says_it_all_and_a_flag_says_it_louder(stage: DemoStage, repo: 
     [
         (("demo", "--branch", "b"), "a branch is for a worktree"),
         (("nosuch",), "no adapter named 'nosuch'"),
+        (("demo", "fix the test"), "a prompt follows -p"),
         (("demo", "--matrix", "x.yaml"), "--matrix names the agents and models"),
         (("--model", "m", "--adapter", "demo", "--adapter", "pi"), "which agent is --model m for?"),
         ((), "which agent?"),

@@ -36,7 +36,16 @@ def test_a_description_is_folded_and_examples_are_not(monkeypatch: pytest.Monkey
 
 @pytest.mark.parametrize(
     ("name", "hint"),
-    [("statsu", "did you mean 'status'?"), ("xyz", "verbs: list, status"), ("", "verbs: list")],
+    [
+        ("statsu", "did you mean 'status'?"),
+        ("lanch", "did you mean 'launch'?"),
+        ("tsop", "did you mean 'stop'?"),
+        ("start", "did you mean 'launch'?"),
+        ("kill", "did you mean 'stop'?"),
+        ("ps", "did you mean 'list'?"),
+        ("xyz", "agentctl --help lists the verbs"),
+        ("", "agentctl --help lists the verbs"),
+    ],
 )
 def test_an_unknown_verb(name: str, hint: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert verb.run(name, []) == 2
@@ -44,6 +53,11 @@ def test_an_unknown_verb(name: str, hint: str, capsys: pytest.CaptureFixture[str
     assert shown.out == ""
     assert f"agentctl: no verb {name!r}" in shown.err
     assert hint in shown.err
+
+
+def test_what_other_tools_call_it_is_a_verb_of_ours() -> None:
+    assert set(verb.ELSEWHERE.values()) <= set(VERBS)
+    assert not set(verb.ELSEWHERE) & set(VERBS)
 
 
 def test_no_module_is_a_verb_by_accident() -> None:

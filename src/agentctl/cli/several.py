@@ -85,7 +85,11 @@ def _group(group: str, deadline: float | None, answers: Answers) -> list[Asked]:
     answers.noticed(survey.problems)
     found = [s for s in survey.sessions if s.launch is not None and s.launch.group == group]
     if not found:
-        raise NotFound(f"no session of group {group!r}", "agentctl list -a shows every session")
+        known = sorted({s.launch.group for s in survey.sessions if s.launch and s.launch.group})
+        told = ", ".join(known[:8]) + (f" and {len(known) - 8} more" if len(known) > 8 else "")
+        raise NotFound(
+            f"no session of group {group!r}", f"known: {told}" if known else "no launch has a group yet"
+        )
     living_first = sorted(found, key=lambda s: s.seen.owner is None)
     return [Asked(session, survey) for session in living_first]
 

@@ -136,7 +136,9 @@ def _from_file(arguments: argparse.Namespace) -> tuple[Slot, ...]:
 def _known(slot: Slot, settings: config.Config) -> Slot:
     name = slot.adapter or launching.default_adapter(settings)
     if name not in settings.agents:
-        raise UsageError(f"no adapter named {name!r}", f"known adapters: {', '.join(settings.agents)}")
+        known = f"known adapters: {', '.join(settings.agents)}"
+        prompt = len(name.split()) > 1
+        raise UsageError(f"no adapter named {name!r}", "a prompt follows -p" if prompt else known)
     return slot._replace(adapter=name)
 
 

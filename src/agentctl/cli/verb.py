@@ -14,6 +14,15 @@ from agentctl.errors import AgentctlError, UsageError
 
 FREE_TEXT = ("TEXT", "CMD")  # metavars of options that take whatever a person writes
 
+# What other tools call our verbs: their users type it here.
+ELSEWHERE = {
+    "ls": "list", "ps": "list", "top": "list", "show": "status", "info": "status", "tail": "logs",
+    "log": "logs", "start": "launch", "run": "launch", "new": "launch", "spawn": "launch",
+    "kill": "stop", "rm": "stop", "end": "stop", "continue": "resume", "attach": "logs",
+    "diff": "compare", "group": "compare", "worktrees": "worktree", "clean": "prune", "gc": "prune",
+    "settings": "config", "check": "doctor",
+}  # fmt: skip
+
 
 class Verb(Protocol):
     def parser(self) -> Parser: ...
@@ -78,11 +87,19 @@ class Parser(argparse.ArgumentParser):
 
 def find(name: str) -> Verb:
     if name not in VERBS:
-        near = [verb for verb in VERBS if verb[:2] == name[:2]]
-        hint = f"did you mean {near[0]!r}?" if near else f"verbs: {', '.join(VERBS)}"
+        meant = _meant(name)
+        hint = f"did you mean {meant!r}?" if meant else "agentctl --help lists the verbs"
         raise UsageError(f"no verb {name!r}", hint)
     module = __import__(f"agentctl.cli.verbs.{name}", fromlist=["run"])
     return cast("Verb", module)
+
+
+def _meant(name: str) -> str | None:
+    """What other tools call it, or what it looks like."""
+    from difflib import get_close_matches
+
+    near = get_close_matches(name, VERBS, 1)
+    return ELSEWHERE.get(name) or (near[0] if near else None)
 
 
 def run(name: str, words: list[str]) -> int:

@@ -123,7 +123,7 @@ def listing(directory: str) -> list[Checkout]:
         told = git.ask(directory, "worktree", "list", "--porcelain", "-z").text
     except SourceError as error:
         if isinstance(error, Gone) or "not a git repository" in error.why:
-            raise NotFound(f"not in a git repository: {directory}", "name one") from error
+            raise NotFound(f"not in a git repository: {directory}", "go into one, or name it") from error
         raise
     marks = _marks(directory)
     blocks = [_fields(block) for block in told.split("\0\0") if block]

@@ -31,7 +31,8 @@ def _ids(stage: DemoStage, *words: str) -> list[str]:
 def test_no_session(stage: DemoStage) -> None:
     ran = agentctl_of(stage, "list")
     assert ran == (0, "no live session; `agentctl list -a` shows the ended ones\n", "")
-    assert agentctl_of(stage, "list", "-a").out == "no such session\n"
+    assert agentctl_of(stage, "list", "-a").out == "no session, live or ended\n"
+    assert agentctl_of(stage, "list", "--status", "waiting").out == "no such session\n"
     assert agentctl_of(stage, "list", "--json").json() == {"version": 1, "sessions": [], "problems": []}
 
 
@@ -103,7 +104,9 @@ def test_by_directory(stage: DemoStage) -> None:
         assert _ids(stage, "--cwd", directory) == [inside.session_id], directory
     assert set(_ids(stage, "--cwd", "work")) == {inside.session_id, beside.session_id}
     assert set(_ids(stage, "--cwd", "/")) == {inside.session_id, beside.session_id}
-    assert agentctl_of(stage, "list", "--cwd", "/nonexistent").out == "no such session\n"
+    assert agentctl_of(stage, "list", "-a", "--cwd", "/nonexistent").out == "no such session\n"
+    shown = agentctl_of(stage, "list", "--cwd", "/nonexistent").out
+    assert shown.startswith("no such live session; `agentctl list -a`")
 
 
 @pytest.mark.parametrize("cwd", ["link/deep", "nonsense\0here", "relative", ""])

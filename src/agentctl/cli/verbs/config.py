@@ -41,7 +41,10 @@ def parser() -> Parser:
 
 def run(arguments: argparse.Namespace) -> int:
     if arguments.deed not in (None, *DEEDS):
-        raise UsageError(f"config does not {arguments.deed!r}", f"known: {', '.join(DEEDS)}")
+        raise UsageError(
+            f"config knows no {arguments.deed!r}",
+            'known: init, path; to change a setting: $EDITOR "$(agentctl config path)"',
+        )
     if arguments.force and arguments.deed != "init":
         raise UsageError("--force is for config init")
     if arguments.json and arguments.deed is not None:

@@ -102,10 +102,13 @@ def _lines(found: Survey, arguments: argparse.Namespace, now: float) -> list[str
 
 
 def _nothing(arguments: argparse.Namespace) -> str:
-    narrow = arguments.status or arguments.group or arguments.cwd is not None
-    if arguments.all or arguments.since is not None or narrow:
+    narrow = arguments.group or arguments.cwd is not None or arguments.adapter
+    if arguments.status or arguments.since is not None or (arguments.all and narrow):
         return "no such session"
-    return "no live session; `agentctl list -a` shows the ended ones"
+    if arguments.all:
+        return "no session, live or ended"
+    live = "no such live session" if narrow else "no live session"
+    return f"{live}; `agentctl list -a` shows the ended ones"
 
 
 def _print_json(found: Survey) -> None:
