@@ -36,7 +36,7 @@ def test_every_line_fits_and_is_harmless(rows: list[list[Cell]], columns: int, c
 def test_nothing_is_cut_where_there_is_room(rows: list[list[Cell]]) -> None:
     lines = render(LAYOUT, rows, 6 * 320, colour=False)
     for row, line in zip(rows, lines[1:], strict=True):
-        assert all(cell.text in line for cell in row)
+        assert all(cell.text.rstrip() in line for cell in row)  # a line ends where its last word does
 
 
 def _rows(*rows: tuple[str, ...]) -> list[list[Cell]]:

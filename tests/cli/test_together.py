@@ -50,7 +50,7 @@ def test_one_that_fails_stops_no_other_and_leaves_nothing(stage: DemoStage, repo
     assert [s["launch"]["name"] for s in answer["sessions"]] == ["good"]
     (failure,) = answer["failures"]
     assert failure["slot"] == "bad"
-    assert failure["said"] == ["demo-agent: no such step: dance"]
+    assert failure["said"][-1] == "demo-agent: no such step: dance"
     assert "agentctl: bad: demo ended while it was being launched: exit code 2" in ran.err
     assert sorted(branches(repo.path)) == ["agentctl/g/good", "main"]
     assert worktrees(repo.path) == 2
