@@ -4,6 +4,7 @@ import os
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -189,6 +190,26 @@ def test_others_do_not_wake_it(stage: DemoStage, monkeypatch: pytest.MonkeyPatch
     assert kept.looks == looks
     puppet.kill()
     assert kept.end() == ["stopped"]
+
+
+def test_a_long_wait_is_no_reason_for_a_long_rest(
+    stage: DemoStage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What a look costs is made up for, not how long nothing happened before it."""
+    puppet, session = working(stage)
+    now, rests = [0.0], []
+
+    def waited(*_: object) -> bool:
+        now[0] += 1000
+        puppet.do("rest")
+        return True
+
+    monkeypatch.setattr(module, "time", SimpleNamespace(monotonic=lambda: now[0]))
+    monkeypatch.setattr(module.Watch, "wait", waited)
+    monkeypatch.setattr(Vigil, "_rest", lambda _self, seconds, _end: rests.append(seconds))
+    with Vigil([session], "idle") as vigil:
+        assert [s.verdict.status for s in vigil.keep()] == ["idle"]
+    assert rests == [0]
 
 
 def test_time_over(stage: DemoStage) -> None:

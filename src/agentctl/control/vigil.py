@@ -108,9 +108,10 @@ class Vigil:
             yield from self._look()
             if self._set_up() or any(subject.doubts for subject in self.pending):
                 continue  # it may have changed before we watched; and a doubt deserves a second look
+            took = time.monotonic() - began
             if not self.pending or not self._watch.wait(_left(end)):
                 return
-            self._rest(REST * (time.monotonic() - began), end)
+            self._rest(REST * took, end)
 
     def _look(self) -> list[Session]:
         adapters = tuple({subject.adapter for subject in self.pending})
