@@ -98,6 +98,19 @@ def test_many_that_conflict_are_counted() -> None:
     assert drawn[-1] == "conflicts: 10 pairs, in x, y"
 
 
+def test_long_names_can_be_told_apart() -> None:
+    rows = tuple(_row(f"a-model-with-a-long-name-{n}", check=0) for n in (1, 2))
+    shown = lines(Comparison("g", rows, ()), 60, colour=False)
+    assert shown[1].split()[0] != shown[2].split()[0]
+
+
+def test_many_whose_changes_are_not_known() -> None:
+    rows = [_row(str(n))._replace(changes=None, changes_unknown="gone") for n in range(9)]
+    told = summary(Comparison("g", tuple(rows), ()))
+    assert told[-2:] == ["2: changes not known: gone", "and 6 more like that"]
+    assert len(told) == 4
+
+
 def test_nothing_tells_them_apart() -> None:
     assert summary(Comparison("fix", (_row("a"),), ())) == ["nothing tells them apart"]
 

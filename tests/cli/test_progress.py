@@ -64,6 +64,33 @@ def test_no_line_is_wrapped(monkeypatch: pytest.MonkeyPatch) -> None:
     assert all(len(line) < 20 for line in terminal.screen())
 
 
+ID = "f0470c63-d984-4201-aa12-c3debd98fdcf  12.6 s"
+
+
+def test_a_long_name_makes_room_for_an_id(monkeypatch: pytest.MonkeyPatch) -> None:
+    terminal = Terminal(80, 24, monkeypatch)
+    shown = Progress(["a-rather-long-model-name-1", "a-rather-long-model-name-2"], terminal)
+    for n in (0, 1):
+        shown.tell(n, "started", ID)
+    lines = terminal.screen()
+    assert [line.endswith(f"  {ID}") for line in lines] == [True, True]
+    assert lines[0] != lines[1]
+    assert shown.whole
+    assert not Progress(["a"], Terminal(60, 24, monkeypatch)).whole
+    assert not Progress(["a"], io.StringIO()).whole
+
+
+def test_a_note_stands_below(monkeypatch: pytest.MonkeyPatch) -> None:
+    terminal = Terminal(80, 24, monkeypatch)
+    shown = Progress(["a"], terminal)
+    shown.say("interrupted")
+    shown.tell(0, "started")
+    assert terminal.screen() == ["✓ a  started", "interrupted"]
+    stream = io.StringIO()
+    Progress(["a"], stream).say("interrupted")
+    assert stream.getvalue() == "interrupted\n"
+
+
 def test_more_than_the_screen_holds(monkeypatch: pytest.MonkeyPatch) -> None:
     terminal = Terminal(80, 3, monkeypatch)
     Progress(["a", "b", "c"], terminal).tell(2, "started", "x")

@@ -77,7 +77,8 @@ def test_width(shown: str, columns: int) -> None:
 @given(ANY_TEXT, st.integers(0, 40))
 def test_a_cut_text_fits(given_text: str, columns: int) -> None:
     shown = text.one_line(given_text)
-    for cut in (text.cut(shown, columns), text.cut_front(shown, columns)):
+    for fit in (text.cut, text.cut_front, text.cut_middle):
+        cut = fit(shown, columns)
         assert text.width(cut) <= columns
         assert text.width(shown) > columns or cut == shown  # cut only if it must be
         assert columns == 0 or cut == shown or text.ELLIPSIS in cut  # and it shows
@@ -87,6 +88,8 @@ def test_cutting_keeps_the_beginning_or_the_end() -> None:
     assert text.cut("abcdef", 4) == "abc…"
     assert text.cut_front("/home/me/work", 6) == "…/work"
     assert text.cut("漢字漢字", 4) == "漢…"  # half a character is none
+    assert text.cut_middle("model-number-10-long", 12) == "model-…-long"
+    assert text.cut_middle("abc", 2) == "a…"
 
 
 @given(ANY_TEXT, st.integers(0, 40))

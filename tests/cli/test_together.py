@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import subprocess
 from pathlib import Path
 
@@ -10,7 +11,8 @@ from agentctl.store import launches, locks
 from tests.cli.test_slotting import branches
 from tests.control.repository import Repository, repo
 from tests.fakes.demo import DemoStage
-from tests.running import agentctl_of
+from tests.running import agentctl_of, agentctl_on_a_terminal, started
+from tests.waiting import DEADLINE, until
 
 __all__ = ["repo"]
 
@@ -77,3 +79,39 @@ def test_the_exit_code_of_waiting_is_the_worst(stage: DemoStage, repo: Repositor
     assert len(ran.lines) == 2
     assert "stopped (completed, exit code 0)" in ran.err
     assert "stopped (failed, exit code 3)" in ran.err
+
+
+def test_on_a_terminal_each_id_is_told_once(stage: DemoStage, repo: Repository) -> None:
+    words = (
+        "--adapter",
+        "demo",
+        "--model",
+        "a",
+        "--model",
+        "b",
+        "-p",
+        "work 600",
+        "--cwd",
+        str(repo.path),
+    )
+    shown = agentctl_on_a_terminal(stage, "launch", *words, "--group", "g")
+    assert shown.code == 0
+    last = shown.out[shown.out.rindex("\x1b[2A") :]
+    listed = agentctl_of(stage, "list", "--group", "g", "--json").json()["sessions"]
+    assert [last.count(session["id"]) for session in listed] == [1, 1]
+
+
+def test_ctrl_c_tells_what_has_started_and_how_to_end_it(stage: DemoStage, repo: Repository) -> None:
+    hook = f"touch {stage.root}/begun; until [ -e {stage.root}/go ]; do sleep 0.05; done"
+    words = ("--adapter", "demo", "--adapter", "demo", "-p", "work 600", "--cwd", str(repo.path))
+    with started(stage, "launch", *words, "--group", "g", "--on-create", hook, "--wait") as child:
+        until((stage.root / "begun").exists, "the hook of one of them")
+        child.send_signal(signal.SIGINT)
+        assert child.stderr is not None
+        while b"interrupted" not in (line := child.stderr.readline()):
+            assert line
+        (stage.root / "go").touch()
+        out, err = child.communicate(timeout=DEADLINE)
+        assert child.returncode == 130
+    assert len(out.split()) == 2
+    assert b"agentctl stop --group g ends those that started" in err

@@ -10,7 +10,7 @@ from agentctl.cli.table import WHOLE, Cell, Column
 from agentctl.wire.comparison import Comparison, Row
 
 LAYOUT = (
-    Column("SLOT", 12),
+    Column("SLOT", 24),  # who it is matters more than most of what it did
     Column("AGENT", 5, goes=8),
     Column("STATUS", WHOLE),
     Column("TIME", WHOLE, goes=3),
@@ -62,7 +62,7 @@ def _cells(row: Row) -> list[Cell]:
     model = row.model if row.model and row.model != row.slot else None
     agent = row.session.seen.adapter + (f" {model}" if model else "")
     return [
-        Cell(text.one_line(row.slot), "bold"),
+        Cell(text.one_line(row.slot), "bold", keep_ends=True),
         Cell(text.one_line(agent)),
         _status(row),
         _measure(row, "seconds", length(row.seconds) if row.seconds is not None else "-"),
@@ -120,7 +120,7 @@ def summary(given: Comparison) -> list[str]:
         ]
         found.append(f"check: {'; '.join(parts)}")
     found += _between(given)
-    found += [f"{row.slot}: changes not known: {row.changes_unknown}" for row in _unknown(given)]
+    found += _of_many([f"{r.slot}: changes not known: {r.changes_unknown}" for r in _unknown(given)])
     return [text.one_line(line) for line in found] or ["nothing tells them apart"]
 
 
@@ -154,6 +154,12 @@ def _between(given: Comparison) -> list[str]:
 def _unknown(given: Comparison) -> list[Row]:
     """Those whose changes ought to be known: of a plain directory nobody expects it."""
     return [row for row in given.rows if row.changes_unknown is not None and row.worktree is not None]
+
+
+def _of_many(lines: list[str]) -> list[str]:
+    """They say much the same, and must not push the table off the screen."""
+    more = len(lines) - NAMED
+    return [*lines[:NAMED], f"and {more} more like that"] if more > 1 else lines
 
 
 def _names(names: Sequence[str]) -> str:

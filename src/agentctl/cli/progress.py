@@ -8,7 +8,7 @@ import sys
 from collections.abc import Sequence
 from typing import NamedTuple, TextIO
 
-from agentctl.cli.text import cut, one_line, pad, paint, width
+from agentctl.cli.text import cut, cut_middle, one_line, pad, paint, width
 
 MARKS = {"waiting": "·", "starting": "…", "started": "✓", "failed": "✗", "not started": "-"}
 COLOURS = {
@@ -18,6 +18,10 @@ COLOURS = {
     "failed": "red",
     "not started": "yellow",
 }
+STATE = 11  # columns of the longest state
+# Columns that a detail has beside the names, before the names are cut: room for an id and a time.
+DETAIL = 46
+SHORTEST = 8  # columns that a name keeps
 
 
 class _Line(NamedTuple):
@@ -31,14 +35,31 @@ class Progress:
     def __init__(self, names: Sequence[str], stream: TextIO | None = None) -> None:
         self._stream = stream if stream is not None else sys.stderr
         self._names = [one_line(name) for name in names]
-        self._widest = max(map(width, self._names), default=0)
         self._lines = [_Line("waiting", "") for _ in names]
         self._drawn = 0  # lines on the screen that are ours
+        self._note = ""
         self._columns, high = self._size()
-        self._in_place = high > len(names)  # a line that has scrolled away cannot be rewritten
+        room = max(SHORTEST, self._columns - STATE - DETAIL - 7)  # 7: the mark and the gaps
+        self._widest = min(room, max(map(width, self._names), default=0))
+        self._in_place = (
+            high > len(names) + 1
+        )  # and a note; a line that has scrolled away cannot be rewritten
         self._colour = self._in_place and not os.environ.get("NO_COLOR")
         if self._in_place:
             self._draw()
+
+    @property
+    def whole(self) -> bool:
+        """Whether a person sees all of it: nothing has to be said again below."""
+        return self._in_place and self._columns >= SHORTEST + STATE + DETAIL + 7
+
+    def say(self, note: str) -> None:
+        """Something about all of them, below them."""
+        self._note = one_line(note)
+        if self._in_place:
+            self._draw()
+        else:
+            self._write(f"{self._note}\n")
 
     def tell(self, index: int, state: str, detail: str = "") -> None:
         self._lines[index] = _Line(state, one_line(detail))
@@ -49,15 +70,18 @@ class Progress:
 
     def _draw(self) -> None:
         up = f"\x1b[{self._drawn}A" if self._drawn else ""
-        rows = (f"\r{self._shown(i, self._columns)}\x1b[K\n" for i in range(len(self._lines)))
-        self._write(up + "".join(rows))
-        self._drawn = len(self._lines)
+        rows = [self._shown(i, self._columns) for i in range(len(self._lines))]
+        if self._note:
+            rows.append(cut(self._note, self._columns - 1))
+        self._write(up + "".join(f"\r{row}\x1b[K\n" for row in rows))
+        self._drawn = len(rows)
 
     def _shown(self, index: int, columns: int) -> str:
         state, detail = self._lines[index]
         mark = MARKS.get(state, "·") if self._speaks() else ""
-        head = f"{mark} {pad(self._names[index], self._widest)}  ".lstrip()
-        told = cut(f"{head}{pad(state, 11)}  {detail}".rstrip(), columns - 1)
+        name = cut_middle(self._names[index], self._widest)
+        head = f"{mark} {pad(name, self._widest)}  ".lstrip()
+        told = cut(f"{head}{pad(state, STATE)}  {detail}".rstrip(), columns - 1)
         return paint(told, COLOURS.get(state, ""), on=self._colour)
 
     def _speaks(self) -> bool:

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from agentctl.cli.text import cut, cut_front, pad, paint, width
+from agentctl.cli.text import cut, cut_front, cut_middle, pad, paint, width
 
 GAP = 2
 WHOLE = 1 << 16  # a `least` that no text exceeds: this column is never cut to make room
@@ -16,6 +16,7 @@ class Cell(NamedTuple):
     text: str
     colour: str = ""
     keep_end: bool = False  # a path: when it is too long, its beginning goes
+    keep_ends: bool = False  # a name: its middle
 
 
 class Column(NamedTuple):
@@ -38,7 +39,8 @@ def _line(row: Sequence[Cell], widths: Sequence[int], *, colour: bool) -> str:
     last = len(shown) - 1
     parts = []
     for index, (cell, size) in enumerate(shown):
-        text = cut_front(cell.text, size) if cell.keep_end else cut(cell.text, size)
+        fit = cut_front if cell.keep_end else cut_middle if cell.keep_ends else cut
+        text = fit(cell.text, size)
         parts.append(paint(text if index == last else pad(text, size), cell.colour, on=colour))
     return (" " * GAP).join(parts).rstrip()
 

@@ -84,6 +84,14 @@ def cut_front(text: str, columns: int) -> str:
     return ELLIPSIS + _fitting(text[::-1], columns - 1)[::-1].lstrip() if columns > 0 else ""
 
 
+def cut_middle(text: str, columns: int) -> str:
+    """The same of a name: several of a kind differ at their beginning or at their end."""
+    if width(text) <= columns or columns < 3:
+        return cut(text, columns)
+    end = _fitting(text[::-1], (columns - 1) // 2)[::-1].lstrip()
+    return _fitting(text, columns - 1 - width(end)).rstrip() + ELLIPSIS + end
+
+
 def _fitting(text: str, columns: int) -> str:
     left = columns
     for index, character in enumerate(text):

@@ -3,6 +3,7 @@ fails does not stop the others, and the exit code says that it did."""
 
 from __future__ import annotations
 
+import argparse
 import json
 import sys
 
@@ -11,38 +12,60 @@ from agentctl.cli.progress import Progress
 from agentctl.cli.slotting import Task
 from agentctl.cli.text import one_line
 from agentctl.control.group import Result, launch_all
-from agentctl.control.slots import Slot
 from agentctl.errors import AgentctlError
 from agentctl.truth.model import Session
 from agentctl.wire import shapes
 
+INTERRUPTED = 130  # the exit code of whatever Ctrl-C has ended
+
 
 def run(state: str, task: Task) -> int:
-    arguments = task.arguments
     shown = Progress([slot.name or "" for slot in task.slots])
+    interrupts: list[str] = []
 
     def news(index: int, result: Result[Session]) -> None:
         shown.tell(index, result.state, _detail(result))
 
-    def start(slot: Slot) -> Session:
-        return task.start(state, slot)
+    def interrupted() -> None:
+        interrupts.append("Ctrl-C")
+        shown.say("interrupted: what has begun is brought to its start; Ctrl-C again leaves at once")
 
-    results = launch_all(task.slots, start, news)
+    results = launch_all(task.slots, lambda slot: task.start(state, slot), news, interrupted)
     sessions = [result.got for result in results if result.got is not None]
     failed = [result for result in results if result.got is None]
     for result in failed:
         _complain(result)
     if sessions:
-        print(f"group {task.group}: agentctl compare {task.group}", file=sys.stderr)
+        _point(task.group, interrupted=bool(interrupts))
+    if interrupts:
+        task.arguments.wait = False
+    code = _answer(sessions, failed, task.arguments, told=shown.whole and sys.stdout.isatty())
+    return INTERRUPTED if interrupts else code or _worst(failed, all_failed=not sessions)
+
+
+def _answer(
+    sessions: list[Session],
+    failed: list[Result[Session]],
+    arguments: argparse.Namespace,
+    *,
+    told: bool,  # the person who reads the answer has seen the ids
+) -> int:
     if arguments.json and not arguments.wait:
         failures = [_failure(result) for result in failed]
         print(json.dumps({**shapes.envelope(sessions, []), "failures": failures}, indent=1))
-        code = 0
-    else:
-        for session in sessions if not arguments.json else ():
+        return 0
+    if not arguments.json and not told:
+        for session in sessions:
             print(session.seen.session_id, flush=True)
-        code = launching.finished(sessions, arguments)
-    return code or _worst(failed, all_failed=not sessions)
+    return launching.finished(sessions, arguments)
+
+
+def _point(group: str | None, *, interrupted: bool) -> None:
+    """To what a person wants next."""
+    if interrupted:
+        print(f"group {group}: agentctl stop --group {group} ends those that started", file=sys.stderr)
+    else:
+        print(f"group {group}: agentctl compare {group}", file=sys.stderr)
 
 
 def _detail(result: Result[Session]) -> str:

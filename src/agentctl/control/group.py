@@ -36,6 +36,7 @@ def launch_all(
     slots: Sequence[Slot],
     start: Callable[[Slot], T],
     progress: Progress[T] | None = None,
+    interrupted: Callable[[], None] | None = None,  # told at the first Ctrl-C, in the same thread
     *,
     parallel: int = PARALLEL,
 ) -> list[Result[T]]:
@@ -59,6 +60,8 @@ def launch_all(
                 Thread(target=_start, args=(index, slots[index], start, news), daemon=True).start()
             told = news.get()
             if told is None:
+                if interrupted is not None:
+                    interrupted()
                 for index in waiting:
                     tell(index, Result(slots[index], "not started"))
                 waiting.clear()
