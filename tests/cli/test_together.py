@@ -81,6 +81,19 @@ def test_the_exit_code_of_waiting_is_the_worst(stage: DemoStage, repo: Repositor
     assert "stopped (failed, exit code 3)" in ran.err
 
 
+def test_after_waiting_the_failures_are_told_too(stage: DemoStage, repo: Repository) -> None:
+    file = stage.root / "m.yaml"
+    file.write_text(
+        f"cwd: {repo.path}\nmatrix:\n  - {{adapter: demo, name: good, prompt: 'work 0.2'}}\n"
+        "  - {adapter: demo, name: bad, prompt: dance}\n"
+    )
+    ran = agentctl_of(stage, "launch", "--matrix", str(file), "--wait", "--json")
+    assert ran.code == 1
+    answer = ran.json()
+    assert [(s["launch"]["name"], s["outcome"]) for s in answer["sessions"]] == [("good", "completed")]
+    assert [failure["slot"] for failure in answer["failures"]] == ["bad"]
+
+
 def test_on_a_terminal_each_id_is_told_once(stage: DemoStage, repo: Repository) -> None:
     words = (
         "--adapter",

@@ -205,14 +205,16 @@ def _tell(session: Session) -> None:
         pass
 
 
-def finished(sessions: list[Session], arguments: argparse.Namespace) -> int:
-    """What comes after the ids: hooks that failed, the wait, the JSON."""
+def finished(
+    sessions: list[Session], arguments: argparse.Namespace, more: Description | None = None
+) -> int:
+    """What comes after the ids: hooks that failed, the wait, the JSON. `more`: beside the sessions."""
     for session in sessions:
         _show_hooks(session)
     if arguments.wait:
-        return _wait(sessions, as_json=arguments.json)
+        return _wait(sessions, more or {}, as_json=arguments.json)
     if arguments.json:
-        print(json.dumps(shapes.envelope(sessions, []), indent=1), flush=True)
+        print(json.dumps({**shapes.envelope(sessions, []), **(more or {})}, indent=1), flush=True)
     return 0
 
 
@@ -223,7 +225,7 @@ def _show_hooks(session: Session) -> None:
             print(f"agentctl: {run.hook} failed: {how}; see {run.output}", file=sys.stderr)
 
 
-def _wait(sessions: list[Session], *, as_json: bool) -> int:
+def _wait(sessions: list[Session], more: Description, *, as_json: bool) -> int:
     from agentctl.cli.verbs.wait import code_of, told
     from agentctl.control.vigil import Vigil
 
@@ -234,7 +236,7 @@ def _wait(sessions: list[Session], *, as_json: bool) -> int:
             if not as_json:
                 print(f"agentctl: {session.seen.session_id} {told(session)}", file=sys.stderr)
         if as_json:
-            print(json.dumps(shapes.envelope(done, vigil.problems), indent=1), flush=True)
+            print(json.dumps({**shapes.envelope(done, vigil.problems), **more}, indent=1), flush=True)
     return max((code_of(session) for session in done), default=0)
 
 

@@ -4,7 +4,6 @@ fails does not stop the others, and the exit code says that it did."""
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 
 from agentctl.cli import launching
@@ -14,7 +13,6 @@ from agentctl.cli.text import one_line
 from agentctl.control.group import Result, launch_all
 from agentctl.errors import AgentctlError
 from agentctl.truth.model import Session
-from agentctl.wire import shapes
 
 INTERRUPTED = 130  # the exit code of whatever Ctrl-C has ended
 
@@ -50,14 +48,11 @@ def _answer(
     *,
     told: bool,  # the person who reads the answer has seen the ids
 ) -> int:
-    if arguments.json and not arguments.wait:
-        failures = [_failure(result) for result in failed]
-        print(json.dumps({**shapes.envelope(sessions, []), "failures": failures}, indent=1))
-        return 0
     if not arguments.json and not told:
         for session in sessions:
             print(session.seen.session_id, flush=True)
-    return launching.finished(sessions, arguments)
+    failures = [_failure(result) for result in failed]
+    return launching.finished(sessions, arguments, {"failures": failures})
 
 
 def _point(group: str | None, *, interrupted: bool) -> None:
