@@ -70,6 +70,25 @@ def test_each_of_several_gets_a_branch_and_a_place(stage: DemoStage, repo: Repos
     assert not (repo.path.parent / f"{repo.path.name}-worktrees").exists()
 
 
+def test_a_plan_tells_the_worktree_that_would_be_made(stage: DemoStage, repo: Repository) -> None:
+    first = repo.git("rev-parse", "HEAD")
+    repo.git("branch", "old")
+    repo.commit(b_txt="b")
+    (repo.path.parent / f"{repo.path.name}-worktrees" / "old").mkdir(parents=True)
+    (one,) = planned(stage, "demo", "--worktree", str(repo.path), "--branch", "old")
+    assert (one["worktree"]["base"], one["worktree"]["repository"]) == (first, str(repo.path))
+    assert one["worktree"]["path"].endswith("-worktrees/old-2")
+
+
+@pytest.mark.parametrize(("branch", "code"), [("main", 4), ("a b", 2)])
+def test_a_plan_is_refused_where_the_launch_would_be(
+    stage: DemoStage, repo: Repository, branch: str, code: int
+) -> None:
+    words = ("demo", "-p", "work 1", "--worktree", str(repo.path), "--branch", branch)
+    assert agentctl_of(stage, "launch", *words).code == code
+    assert agentctl_of(stage, "launch", *words, "--dry-run").code == code
+
+
 def test_a_directory_in_the_repository_is_the_same_in_the_worktree(
     stage: DemoStage, repo: Repository
 ) -> None:

@@ -205,7 +205,7 @@ def test_a_long_wait_is_no_reason_for_a_long_rest(
         return True
 
     monkeypatch.setattr(module, "time", SimpleNamespace(monotonic=lambda: now[0]))
-    monkeypatch.setattr(module.Watch, "wait", waited)
+    monkeypatch.setattr("agentctl.truth.watch.Watch.wait", waited)
     monkeypatch.setattr(Vigil, "_rest", lambda _self, seconds, _end: rests.append(seconds))
     with Vigil([session], "idle") as vigil:
         assert [s.verdict.status for s in vigil.keep()] == ["idle"]

@@ -60,10 +60,8 @@ class Task(NamedTuple):
         from agentctl.control import worktree
 
         place = worktree.place(worktree.main_checkout(self.repository), self.settings.worktrees.value)
-        base = worktree.commit(self.repository, self.arguments.base_branch or "HEAD")
-        path = os.path.join(place, slot.branch.replace("/", "-"))
-        wish = self.wish(slot, Worktree(self.repository, path, slot.branch, base))
-        return prepared(wish, os.environ, foreseen=True)
+        tree = worktree.foreseen(self.repository, slot.branch, self.arguments.base_branch, place)
+        return prepared(self.wish(slot, tree), os.environ, foreseen=True)
 
     def start(self, state: str, slot: Slot, tell: Callable[[Session], None] | None = None) -> Session:
         """Raises what `launch` raises; a worktree that was made for nothing goes with it."""

@@ -80,24 +80,38 @@ def _begun(
 ) -> tuple[Worktree, bool]:
     """The worktree without a file in it, and whether its branch is new."""
     known = listing(directory)
-    repository = known[0].path
-    existing = tip(repository, branch)
-    start = existing or commit(directory, base or "HEAD")
+    start, new = _beginning(directory, branch, base, known)
+    path = _claim(into, branch, {c.path for c in known})
+    made = Worktree(known[0].path, path, branch, start)
+    try:
+        _add(made, group, new=new)
+    except BaseException:
+        with suppress(OSError):  # git has removed it, or somebody else has put something there
+            os.rmdir(path)
+        raise
+    return made, new
+
+
+def foreseen(directory: str, branch: str, base: str | None, into: str) -> Worktree:
+    """As `create` would make it now. Raises what that would."""
+    check_branch(directory, branch)
+    known = listing(directory)
+    start, _ = _beginning(directory, branch, base, known)
+    taken = {c.path for c in known}
+    free = (p for p in _folders(into, branch) if p not in taken and not os.path.lexists(p))
+    return Worktree(known[0].path, next(free), branch, start)
+
+
+def _beginning(directory: str, branch: str, base: str | None, known: list[Checkout]) -> tuple[str, bool]:
+    """The commit it begins at, and whether its branch is new. Raises UsageError, Refused."""
+    existing = tip(known[0].path, branch)
     elsewhere = [c.path for c in known if c.branch == branch]
     if existing and elsewhere:
         raise Refused(
             f"branch {branch} is checked out in {elsewhere[0]}",
             "name another branch, or remove that one: agentctl worktree clean " + branch,
         )
-    path = _claim(into, branch, {c.path for c in known})
-    made = Worktree(repository, path, branch, start)
-    try:
-        _add(made, group, new=not existing)
-    except BaseException:
-        with suppress(OSError):  # git has removed it, or somebody else has put something there
-            os.rmdir(path)
-        raise
-    return made, not existing
+    return existing or commit(directory, base or "HEAD"), not existing
 
 
 @contextmanager
@@ -213,9 +227,7 @@ def _undo(made: Worktree, *, new: bool) -> None:
 
 def _claim(into: str, branch: str, taken: set[str]) -> str:
     """An empty folder that is nobody else's: only one of all who ask can make it."""
-    name = branch.replace("/", "-")
-    for number in count(1):
-        path = os.path.join(os.path.realpath(into), name if number == 1 else f"{name}-{number}")
+    for path in _folders(into, branch):
         if path in taken:  # also one whose folder was deleted by hand
             continue
         try:
@@ -227,6 +239,13 @@ def _claim(into: str, branch: str, taken: set[str]) -> str:
         except OSError as error:
             raise Refused(f"no worktree can be made at {path}: {error.strerror}") from error
     raise AssertionError
+
+
+def _folders(into: str, branch: str) -> Iterator[str]:
+    """Names for its folder, the best first."""
+    path = os.path.join(os.path.realpath(into), branch.replace("/", "-"))
+    yield path
+    yield from (f"{path}-{number}" for number in count(2))
 
 
 def _unmark(repository: str, branch: str, *keys: str) -> None:

@@ -95,4 +95,4 @@ def _add_slots(made: argparse.ArgumentParser) -> None:
     )
     group.add_argument("--worktree", metavar="REPO", help="a git worktree of its own for each")
     group.add_argument("--branch", metavar="B", help="the worktree's branch (agentctl/GROUP/SLOT)")
-    group.add_argument("--base-branch", metavar="B", help="what it begins at (the current commit)")
+    group.add_argument("--base-branch", metavar="B", help="what a new branch begins at (HEAD)")
