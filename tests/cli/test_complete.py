@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from agentctl.adapters.registry import BUILT_IN
 from agentctl.cli import complete
 from agentctl.cli.catalogue import VERBS
 from agentctl.cli.verbs import wait
@@ -98,6 +99,34 @@ def test_bash_offers_directories_where_one_is_wanted(tmp_path: Path) -> None:
     assert _offered(tmp_path, "lock", "rel") == ["release"]
     assert _offered(tmp_path, "worktree", "list", "some") == ["somewhere"]
     assert _offered(tmp_path, "list", "some") == []
+
+
+def test_bash_offers_files_where_one_is_wanted(tmp_path: Path) -> None:
+    (tmp_path / "task.md").touch()
+    (tmp_path / "some where").mkdir()
+    assert _offered(tmp_path, "launch", "demo", "--prompt-file", "ta") == ["task.md"]
+    assert _offered(tmp_path, "launch", "--matrix", "ta") == ["task.md"]
+    assert _offered(tmp_path, "launch", "--worktree", "so") == [
+        "some",
+        "where",
+    ]  # one word: see _ASK_BASH
+    assert _offered(tmp_path, "launch", "--worktree", "ta") == []
+
+
+def test_bash_offers_no_option_where_a_word_is_wanted(tmp_path: Path) -> None:
+    assert _offered(tmp_path, "launch", "") == list(BUILT_IN)
+    assert _offered(tmp_path, "config", "") == ["init", "path"]
+    assert _offered(tmp_path, "launch", "demo", "--name", "") == []
+    assert _offered(tmp_path, "launch", "demo", "-p", "--") == []
+    assert set(_offered(tmp_path, "stop", "")) == {"4f2a0000", "51bb0000"}
+    assert "--json" in _offered(tmp_path, "list", "")  # nothing else could come
+
+
+def test_resume_offers_what_has_ended() -> None:
+    for shell in complete.SHELLS:
+        lines = complete.script(shell).splitlines()
+        assert all("resume" in line for line in lines if "completion --ended" in line), shell
+        assert any("completion --ended" in line for line in lines), shell
 
 
 def test_bash_offers_groups(tmp_path: Path) -> None:

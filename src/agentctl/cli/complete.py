@@ -19,13 +19,17 @@ VALUES = {
 }
 ARGUMENTS = {
     "help": tuple(VERBS),
+    "launch": tuple(BUILT_IN),
     "completion": SHELLS,
     "lock": ("list", "acquire", "release"),
     "worktree": ("list", "clean"),
     "config": ("init", "path"),
 }
+# Metavars of options whose value is in the file system.
+FILES, DIRECTORIES = ("FILE",), ("DIR", "REPO")
 # Answered by us when the shell asks.
 IDS = "$(agentctl completion --ids 2>/dev/null)"
+ENDED = "$(agentctl completion --ended 2>/dev/null)"
 GROUPS = "$(agentctl completion --groups 2>/dev/null)"
 
 
@@ -33,6 +37,7 @@ class Option(NamedTuple):
     flags: tuple[str, ...]
     takes_value: bool
     help: str
+    metavar: str = ""
 
 
 def options(verb: str) -> list[Option]:
@@ -42,6 +47,11 @@ def options(verb: str) -> list[Option]:
 
 def takes_id(verb: str) -> bool:
     return any(action.dest == "id" for action in find(verb).parser()._actions)
+
+
+def ids(verb: str) -> str:
+    """Of whom: only what has ended can be gone on with."""
+    return ENDED if verb == "resume" else IDS
 
 
 def takes_ids(verb: str) -> bool:
@@ -65,7 +75,19 @@ def script(shell: str) -> str:
 
 def _option(action: argparse.Action) -> Option:
     text = (action.help or "").partition(";")[0].partition("(")[0].strip()
-    return Option(tuple(action.option_strings), action.nargs != 0, text)
+    return Option(tuple(action.option_strings), action.nargs != 0, text, str(action.metavar or ""))
+
+
+def _flags(*metavars: str) -> str:
+    """Of all verbs' options with a value: those of such a value, or all."""
+    found = {
+        flag: None
+        for verb in VERBS
+        for option in options(verb)
+        if option.takes_value and (not metavars or option.metavar in metavars)
+        for flag in option.flags
+    }
+    return "|".join(found)
 
 
 def _words(verb: str) -> str:
@@ -79,13 +101,18 @@ def _bash() -> str:
         for flag, known in VALUES.items()
     )
     fixed = "".join(
-        f"    {verb}) words+={_quote(' ' + ' '.join(known))} ;;\n" for verb, known in ARGUMENTS.items()
+        f"    {verb}) words={_quote(' '.join(known))} ;;\n" for verb, known in ARGUMENTS.items()
     )
-    ids = "|".join(verb for verb in VERBS if takes_id(verb))
+    named = "".join(f'    {verb}) words="{ids(verb)}" ;;\n' for verb in VERBS if takes_id(verb))
     groups = "|".join(verb for verb in VERBS if takes_group(verb))
     places = "|".join(verb for verb in VERBS if takes_directory(verb))
     return f"""\
 # agentctl completion for bash
+_agentctl_paths() {{
+  compopt -o filenames 2>/dev/null
+  local IFS=$'\\n'
+  COMPREPLY+=($(compgen "$1" -- "$current"))
+}}
 _agentctl() {{
   local current=${{COMP_WORDS[COMP_CWORD]}} previous=${{COMP_WORDS[COMP_CWORD-1]}}
   local verb=${{COMP_WORDS[1]}} words
@@ -94,17 +121,19 @@ _agentctl() {{
   fi
   case $previous in
 {values}    --group) COMPREPLY=($(compgen -W "{GROUPS}" -- "$current")); return ;;
-    --cwd) COMPREPLY=($(compgen -d -- "$current")); return ;;
+    {_flags(*DIRECTORIES)}) _agentctl_paths -d; return ;;
+    {_flags(*FILES)}) _agentctl_paths -f; return ;;
+    {_flags()}) return ;;
   esac
   case $verb in
 {cases}  esac
-  case $verb in
-{fixed}    {ids}) [[ $current == -* ]] || words+=" {IDS}" ;;
-    {groups}) [[ $current == -* ]] || words+=" {GROUPS}" ;;
+  [[ $current == -* ]] || case $verb in
+{fixed}{named}    {groups}) words="{GROUPS}" ;;
+    unlock) words= ;;
   esac
   COMPREPLY=($(compgen -W "$words" -- "$current"))
-  case $verb in
-    {places}) COMPREPLY+=($(compgen -d -- "$current")) ;;
+  [[ $current == -* ]] || case $verb in
+    {places}) _agentctl_paths -d ;;
   esac
 }}
 complete -F _agentctl agentctl
@@ -118,7 +147,7 @@ def _zsh() -> str:
         specs = [_zsh_option(option) for option in options(verb)]
         if takes_id(verb):
             which = "*" if takes_ids(verb) else "1"
-            specs.append(f"'{which}:session:({IDS})'")
+            specs.append(f"'{which}:session:({ids(verb)})'")
         elif takes_group(verb):
             specs.append(f"'1:group:({GROUPS})'")
         elif verb in ARGUMENTS:
@@ -165,7 +194,9 @@ def _zsh_option(option: Option) -> str:
         else f":group:({GROUPS})"
         if option.flags == ("--group",)
         else ":directory:_files -/"
-        if option.flags == ("--cwd",)
+        if option.metavar in DIRECTORIES
+        else ":file:_files"
+        if option.metavar in FILES
         else ":value: "
     )
     return " ".join(f"'{flag}[{text}]{value if option.takes_value else ''}'" for flag in option.flags)
@@ -178,7 +209,7 @@ def _fish() -> str:
         seen = f"-n '__fish_seen_subcommand_from {verb}'"
         lines += [_fish_option(seen, option) for option in options(verb)]
         if takes_id(verb):
-            lines.append(f"complete -c agentctl {seen} -a '{IDS[1:]}'")
+            lines.append(f"complete -c agentctl {seen} -a '{ids(verb)[1:]}'")
         elif takes_group(verb):
             lines.append(f"complete -c agentctl {seen} -a '{GROUPS[1:]}'")
         elif verb in ARGUMENTS:
@@ -196,8 +227,10 @@ def _fish_option(seen: str, option: Option) -> str:
         value += f" -a {_quote(' '.join(known))}"
     elif option.flags == ("--group",):
         value += f" -a '{GROUPS[1:]}'"
-    elif option.flags == ("--cwd",):
+    elif option.metavar in DIRECTORIES:
         value += " -a '(__fish_complete_directories)'"
+    elif option.metavar in FILES:
+        value = " -r -F"
     return f"complete -c agentctl {seen} {flags}{value} -d {_quote(option.help)}"
 
 

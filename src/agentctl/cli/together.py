@@ -26,7 +26,7 @@ def run(state: str, task: Task) -> int:
 
     def interrupted() -> None:
         interrupts.append("Ctrl-C")
-        shown.say("interrupted: what has begun is brought to its start; Ctrl-C again leaves at once")
+        shown.say("interrupted: no more are begun; Ctrl-C again leaves at once")
 
     results = launch_all(task.slots, lambda slot: task.start(state, slot), news, interrupted)
     sessions = [result.got for result in results if result.got is not None]

@@ -26,6 +26,13 @@ def test_live_ids(stage: DemoStage) -> None:
     assert set(ran.lines) == {one.session_id, two.session_id}
 
 
+def test_ended_ids(stage: DemoStage) -> None:
+    stage.start()
+    gone = stage.start()
+    gone.kill()
+    assert agentctl_of(stage, "completion", "--ended") == (0, f"{gone.session_id}\n", "")
+
+
 def test_no_ids(stage: DemoStage) -> None:
     assert agentctl_of(stage, "completion", "--ids") == (0, "", "")
 

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import argparse
+import time
+from collections.abc import Iterable
 
 from agentctl import asking
 from agentctl.cli.complete import SHELLS, script
 from agentctl.cli.verb import Parser
 from agentctl.errors import UsageError
+from agentctl.truth.survey import Wanted
+
+RECENT = 7 * 86400.0  # seconds
 
 EXAMPLES = """\
   agentctl completion bash > ~/.local/share/bash-completion/completions/agentctl
@@ -19,19 +24,24 @@ def parser() -> Parser:
     made = Parser("completion", "Print a completion script for a shell.", EXAMPLES)
     made.add_argument("shell", metavar="SHELL", nargs="?", help=" or ".join(SHELLS))
     made.add_argument("--ids", action="store_true", help="print the ids of live sessions (for scripts)")
+    made.add_argument("--ended", action="store_true", help="print the ids of this week's ended ones")
     made.add_argument("--groups", action="store_true", help="print the names of groups (for scripts)")
     return made
 
 
 def run(arguments: argparse.Namespace) -> int:
     if arguments.ids:
-        ids = [s.seen.session_id for s in asking.everything().sessions if s.seen.session_id]
-        print("".join(f"{id_}\n" for id_ in ids if harmless(id_)), end="")
+        _print(s.seen.session_id for s in asking.everything().sessions)
+        return 0
+    if arguments.ended:
+        week = Wanted(time.time() - RECENT)
+        sessions = asking.everything(week).sessions
+        _print(s.seen.session_id for s in sessions if s.verdict.status == "stopped")
         return 0
     if arguments.groups:
         from agentctl.control.compare import groups
 
-        print("".join(f"{name}\n" for name in groups() if harmless(name)), end="")
+        _print(groups())
         return 0
     if arguments.shell is None:
         raise UsageError("which shell?", f"known: {', '.join(SHELLS)}")
@@ -39,6 +49,10 @@ def run(arguments: argparse.Namespace) -> int:
         raise UsageError(f"no completion for {arguments.shell!r}", f"known: {', '.join(SHELLS)}")
     print(script(arguments.shell), end="")
     return 0
+
+
+def _print(names: Iterable[str | None]) -> None:
+    print("".join(f"{name}\n" for name in names if name and harmless(name)), end="")
 
 
 def harmless(name: str) -> bool:
