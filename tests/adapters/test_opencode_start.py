@@ -68,12 +68,12 @@ class TestLaunch:
         request = asked(tmp_path, tmp_path, system_prompt="be brief")._replace(folder="/f")
         command = OpenCode().launch(request)
         assert command.files == (("instructions.md", b"be brief"),)
-        assert json.loads(dict(command.set)["OPENCODE_CONFIG_CONTENT"]) == {
+        assert json.loads(dict(command.extended)["OPENCODE_CONFIG_CONTENT"]) == {
             "instructions": ["/f/instructions.md"]
         }
         theirs = {"OPENCODE_CONFIG_CONTENT": '{"model": "a/b", "instructions": ["/theirs"]}'}
         beside = OpenCode().launch(request._replace(environ=theirs))
-        assert json.loads(dict(beside.set)["OPENCODE_CONFIG_CONTENT"]) == {
+        assert json.loads(dict(beside.extended)["OPENCODE_CONFIG_CONTENT"]) == {
             "model": "a/b", "instructions": ["/theirs", "/f/instructions.md"],
         }  # fmt: skip
         with pytest.raises(UsageError, match="not a JSON object"):

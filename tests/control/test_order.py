@@ -1,5 +1,6 @@
 """From a wish to one exact start: the program, its words, its environment. Nothing is started."""
 
+import json
 import os
 import sys
 from pathlib import Path
@@ -88,6 +89,15 @@ def test_what_the_person_sets_wins(agent: Agent, tmp_path: Path) -> None:
     assert "TERM" not in environ
     assert start.removed == ("TERM",)  # not what the caller never had, nor what the person set again
     assert dict(start.added)["CLAUDECODE"] == "yes"
+
+
+def test_what_the_adapter_adds_to_what_the_person_sets_is_kept(tmp_path: Path) -> None:
+    """OpenCode takes a system prompt in one variable with the person's own settings."""
+    said = (("OPENCODE_CONFIG_CONTENT", '{"share": "disabled"}'),)
+    start = _prepared(tmp_path, adapter="opencode", binary="sh", environ=said, system_prompt="be brief")
+    told = json.loads(start.order.environ["OPENCODE_CONFIG_CONTENT"])
+    assert told["share"] == "disabled"
+    assert told["instructions"] != []
 
 
 def test_our_own_mark_is_nobodys_to_set(agent: Agent, tmp_path: Path) -> None:

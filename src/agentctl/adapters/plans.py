@@ -46,6 +46,9 @@ class Command(NamedTuple):
     # A resumed session's id, if the agent could open another one instead (an unknown name): the
     # announcement must say the same.
     expected: str | None = None
+    # Environment variables made of what the request has there, and so to stand in its place, whoever
+    # set that.
+    extended: tuple[tuple[str, str], ...] = ()
 
 
 class StopPlan(NamedTuple):

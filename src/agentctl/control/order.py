@@ -123,10 +123,12 @@ def _check_mode(wish: Wish, known: tuple[str, ...]) -> None:
 
 
 def _environ(given: Mapping[str, str], command: Command, wish: Wish) -> dict[str, str]:
-    """What the person says wins over what the adapter says, which wins over what the caller has. Our
-    own marker is nobody's to set: by it we find what the agent leaves behind."""
+    """What the person says wins over what the adapter says, which wins over what the caller has; what
+    the adapter adds to a value of theirs is no other value. Our own marker is nobody's to set: by it we
+    find what the agent leaves behind."""
     kept = {name: value for name, value in given.items() if name not in command.unset}
-    return {**kept, **dict(command.set), **dict(wish.environ), MARKER: given[MARKER]}
+    ours = {**dict(command.extended), MARKER: given[MARKER]}
+    return {**kept, **dict(command.set), **dict(wish.environ), **ours}
 
 
 def _order(wish: Wish, command: Command, environ: Mapping[str, str], launch_id: str) -> Order:
