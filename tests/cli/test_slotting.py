@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from agentctl import config
+from agentctl.cli import slotting
+from agentctl.cli.verbs import launch
+from agentctl.control import arrival, worktree
+from agentctl.errors import Unreachable
 from tests.control.repository import Repository, repo
 from tests.fakes.demo import DemoStage
 from tests.running import Ran, agentctl_of
@@ -138,3 +145,20 @@ def test_several_outside_a_repository(stage: DemoStage) -> None:
     assert ran.code != 0
     assert "not in a git repository" in ran.err
     assert stage.processes() == []
+
+
+def test_the_ground_under_an_agent_that_runs_on_is_left(
+    stage: DemoStage, repo: Repository, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It had no session in time, so that the launch fails; it has not written anything yet."""
+    for name, value in stage.environ.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(filter(None, sys.path)))
+    monkeypatch.setattr(arrival, "PATIENCE", 0.2)
+    words = ["demo", "-p", "work 600", "--worktree", str(repo.path), "--", "--late", "600"]
+    task = slotting.task(launch.parser().parse_words(words), config.load(os.environ))
+    with pytest.raises(Unreachable, match="it runs on"):
+        task.start(stage.environ["AGENTCTL_HOME"], task.slots[0])
+    (checkout,) = worktree.ours(str(repo.path))
+    assert os.path.isdir(checkout.path)
+    monkeypatch.delenv("AGENTCTL_STAGE")

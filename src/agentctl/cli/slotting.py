@@ -9,7 +9,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import NamedTuple
 
-from agentctl import config
+from agentctl import config, paths
 from agentctl.cli import launching
 from agentctl.control import slots as naming
 from agentctl.control.launch import launch
@@ -70,7 +70,7 @@ class Task(NamedTuple):
             return launch(state, prepared(self.wish(slot, tree), os.environ).order, tell)
         except BaseException:
             if tree is not None:
-                _remove(tree)
+                _remove(tree, state)
             raise
 
     def _worktree(self, slot: Slot) -> Worktree | None:
@@ -171,8 +171,12 @@ def _inside(cwd: str, tree: Worktree) -> str:
     return below if os.path.isdir(below) or not os.path.isdir(tree.path) else tree.path
 
 
-def _remove(tree: Worktree) -> None:
-    from agentctl.control import worktree
+def _remove(tree: Worktree, state: str) -> None:
+    """Unless somebody is in it: one that has no session in time, or whose hook fails, runs on."""
+    from agentctl.control import standing, worktree
+    from agentctl.store import locks
 
     with suppress(AgentctlError):  # something is in it by now: it stays, and `worktree list` shows it
-        worktree.discard(tree)
+        held = locks.held(paths.notes_file(state))
+        if not any(standing.within(tree.path, lock.directory) for lock in held):
+            worktree.discard(tree)
