@@ -248,6 +248,21 @@ def test_a_process_that_never_has_one(stage: DemoStage, monkeypatch: pytest.Monk
     puppet.reap()
 
 
+def test_a_process_that_ended_before_we_had_a_handle(
+    stage: DemoStage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It had no session, so nothing but the kernel tells of its end; the code is nobody's to know."""
+    puppet = stage.start()
+    stage.records(puppet)[0].unlink()
+    bare = of(puppet)
+    puppet.kill()
+    kept = Kept(monkeypatch, [bare])
+    until(lambda: bool(kept.told) or kept.looks > 50, "it is told, or looked for again and again")
+    assert kept.looks < 10
+    assert kept.end() == ["stopped"]
+    assert kept.told[0].verdict.exit_code is None
+
+
 def test_absent_is_not_dead(stage: DemoStage, monkeypatch: pytest.MonkeyPatch) -> None:
     """All its files are gone, so that no source names it any more; its process is there."""
     puppet, session = working(stage)
