@@ -14,7 +14,9 @@ def test_seconds(text: str, seconds: float) -> None:
     assert lengths.seconds(text) == seconds
 
 
-@pytest.mark.parametrize("text", ["", " ", "x", "-1", "-1h", "5y", "nan", "inf", "1e99", "h", "1 2"])
+@pytest.mark.parametrize(
+    "text", ["", " ", "x", "-1", "-1h", "5y", "nan", "inf", "1e99", "9999999999", "h", "1 2"]
+)
 def test_not_a_length_of_time(text: str) -> None:
     with pytest.raises(UsageError, match="not a length of time"):
         lengths.seconds(text)

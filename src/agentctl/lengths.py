@@ -3,6 +3,7 @@
 from agentctl.errors import UsageError
 
 UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800}
+LONGEST = 1e9  # seconds, 31 years: the kernel's timers take no more than nine times that
 
 
 def seconds(text: str) -> float:
@@ -12,7 +13,7 @@ def seconds(text: str) -> float:
         value = float(number) * UNITS[unit]
     except ValueError:
         value = -1.0
-    if not 0 <= value < 1e10:  # also: nan
+    if not 0 <= value < LONGEST:  # also: nan
         raise UsageError(f"not a length of time: {text!r}", "examples: 90s, 15m, 2h, 7d")
     return value
 

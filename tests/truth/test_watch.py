@@ -57,6 +57,15 @@ def test_a_change_wakes_one_who_sleeps_already(tmp_path: Path) -> None:
         sleeper.join()
 
 
+def test_a_person_may_wait_for_months(tmp_path: Path) -> None:
+    """In milliseconds that is more than poll takes."""
+    with Stranger("one", {"PATH": "/usr/bin:/bin"}, tmp_path) as one, Handle(one.identity) as handle:
+        one.end()
+        assert handle.wait(90 * 86400.0)
+        with Watch([], [handle]) as watch:
+            assert watch.wait(90 * 86400.0)
+
+
 def test_many_changes_do_not_pile_up(tmp_path: Path) -> None:
     with Watch([str(tmp_path), str(tmp_path)], []) as watch:
         for number in range(500):

@@ -12,7 +12,7 @@ from agentctl.control.tree import Left
 from agentctl.errors import Forbidden, Gone
 from agentctl.truth import procfs
 from agentctl.truth.model import ProcessIdentity
-from agentctl.truth.pidfd import Handle
+from agentctl.truth.pidfd import LONGEST, Handle
 from agentctl.truth.procfs import Process
 
 NOT_OURS = "another user's process"
@@ -71,7 +71,8 @@ class Targets:
             left[handle.fileno()] = handle
             poller.register(handle, select.POLLIN)
         while left:
-            ended = poller.poll(max(0.0, deadline - time.monotonic()) * 1000)
+            rest = max(0.0, deadline - time.monotonic()) * 1000
+            ended = poller.poll(min(rest, LONGEST))
             if not ended:
                 return False
             for fd, _ in ended:

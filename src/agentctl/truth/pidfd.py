@@ -22,6 +22,8 @@ _INFO_EXIT = 1 << 3  # set only when exit_code holds an answer
 # _IOWR(0xFF, 11, struct pidfd_info): direction 3, size 64, type 0xFF, number 11
 _GET_INFO = (3 << 30) | (_INFO.size << 16) | (0xFF << 8) | 11
 
+LONGEST = 0x7FFFFFFF  # milliseconds: 24 days; poll takes no more
+
 
 class Handle:
     """A pidfd proven to be the process that was meant. Use as a context manager."""
@@ -67,7 +69,7 @@ class Handle:
         """Whether it has ended; returns at once when it does. None waits for ever."""
         poller = select.poll()
         poller.register(self._fd, select.POLLIN)
-        return bool(poller.poll(None if timeout is None else timeout * 1000))
+        return bool(poller.poll(None if timeout is None else min(timeout * 1000, LONGEST)))
 
     def exit_code(self) -> int | None:
         """Its exit code, or minus the signal that ended it. None: alive, or nobody can tell any more.

@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator
 
 from agentctl.errors import Gone, SourceError, Unsupported
 from agentctl.truth.files import translated
-from agentctl.truth.pidfd import Handle
+from agentctl.truth.pidfd import LONGEST, Handle
 
 # IN_MODIFY | IN_CLOSE_WRITE | IN_MOVED_FROM | IN_MOVED_TO | IN_CREATE | IN_DELETE | IN_MOVE_SELF
 _CHANGES = 0x002 | 0x008 | 0x040 | 0x080 | 0x100 | 0x200 | 0x800
@@ -90,10 +90,10 @@ class Watch:
         deadline = None if timeout is None else time.monotonic() + timeout
         while True:
             left = None if deadline is None else max(0.0, deadline - time.monotonic()) * 1000
-            happened = self._poll.poll(left)
+            happened = self._poll.poll(None if left is None else min(left, LONGEST))
             if any(fd != self._fd for fd, _ in happened) or (happened and self._ours_changed()):
                 return True
-            if not happened:
+            if not happened and (left is None or left <= LONGEST):
                 return False
 
     def _add(self, directory: str) -> int:
