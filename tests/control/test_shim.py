@@ -28,14 +28,20 @@ class Started:
     """One child of a shim, and what became of it."""
 
     def __init__(
-        self, folder: Path, script: str, *, timeout: float = 0.0, argv0: str = "/bin/sh"
+        self,
+        folder: Path,
+        script: str,
+        *,
+        timeout: float = 0.0,
+        argv0: str = "/bin/sh",
+        expiring: str = "/bin/sh",
     ) -> None:
         self.folder = folder
         sections = (
             [os.fsencode(word) for word in (argv0, "-c", script)],
             [os.fsencode(f"{name}={value}") for name, value in ENVIRON.items()],
             [b"/bin/sh", b"-c", b"echo finished > %b/finished" % os.fsencode(folder)],
-            [b"/bin/sh", b"-c", b"echo expired > %b/expired" % os.fsencode(folder)],
+            [os.fsencode(expiring), b"-c", b"echo expired > %b/expired" % os.fsencode(folder)],
         )
         spec = Spec.written(str(folder), "/", timeout, sections)
         self.child = spawn.Child(spec, ENVIRON)
@@ -228,6 +234,12 @@ def test_its_time_is_over(start: Any) -> None:
     started = start("exec sleep 1000", timeout=0.05).go()
     until((started.folder / "expired").exists, "it expires")
     assert not _gone(started.identity)  # to end it is the business of what was called
+
+
+def test_time_that_nobody_can_be_called_about(start: Any) -> None:
+    # the Python that we were started by may be gone by then
+    started = start("sleep 0.3; exit 3", timeout=0.05, expiring="/no/such/python").go()
+    assert started.record()["code"] == 3
 
 
 def test_it_costs_little(start: Any) -> None:

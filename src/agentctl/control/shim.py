@@ -139,7 +139,12 @@ def _write_down(folder: bytes, code: int, user: float, system: float, memory: in
 
 
 def _spawn(argv: list[bytes]) -> None:
-    os.posix_spawn(argv[0], argv, os.environb)
+    try:
+        os.posix_spawn(argv[0], argv, os.environb)
+    except (
+        OSError
+    ):  # no process to be had, or our Python was replaced: its end is still ours to write down
+        pass
 
 
 def _start_ticks(pid: int) -> bytes:
