@@ -310,6 +310,25 @@ def test_notes_decorate_by_identity_or_by_session(environ: dict[str, str], one: 
     assert plain.verdict[:6] == labelled.verdict[:6]
 
 
+def test_an_id_that_two_agents_use(environ: dict[str, str], one: Stranger) -> None:
+    """To take another's note for its own would end the other's processes with it."""
+    never = ProcessIdentity(one.identity.boot, one.pid, one.identity.start - 1)
+    other = Launch("l1", never, f"{one.pid} of good", adapter="other")
+    own = Launch("l2", never, f"{one.pid} of good", adapter="good")
+    for notes, expected in (([other], None), ([own, other], own), ([other, own], own)):
+        (row,) = ask(environ, [Adapter("good", "bad-agent")], notes=notes).sessions
+        assert row.launch == expected
+
+
+def test_of_two_launches_of_a_session_the_one_that_runs(environ: dict[str, str], one: Stranger) -> None:
+    """Whatever the clock said when they were noted."""
+    never = ProcessIdentity(one.identity.boot, one.pid, one.identity.start - 1)
+    runs = Launch("l1", one.identity, f"{one.pid} of good", adapter="good")
+    before = Launch("l2", never, f"{one.pid} of good", adapter="good")
+    (row,) = ask(environ, [Adapter("good", "bad-agent")], notes=[runs, before]).sessions
+    assert row.launch == runs
+
+
 def test_the_look_s_own_problems_travel_along(environ: dict[str, str]) -> None:
     look = Look.take(environ)
     look.unreadable(Malformed("/state.db", "not a database"))

@@ -219,16 +219,25 @@ class _Decorations:
 
     def __init__(self, notes: Sequence[Launch]) -> None:
         self._by_identity: Mapping[ProcessIdentity, Launch] = {n.identity: n for n in notes}
-        self._by_session: Mapping[str, Launch] = {n.session_id: n for n in notes if n.session_id}
+        # of an id that two agents use, each has its own; an older note names no agent
+        self._by_session = {(n.adapter, n.session_id): n for n in notes if n.session_id}
 
     def session(self, seen: Observation, verdict: Verdict) -> Session:
-        note = self._by_session.get(seen.session_id or "")
-        if note is None and seen.owner is not None:
-            note = self._by_identity.get(seen.owner.identity)
+        note = self._of(seen)
         if note is None or note.ended is None or verdict.status != "stopped":
             return Session(seen, verdict, note)
         known = seen._replace(evidence=(*seen.evidence, _exited(note.ended, seen.facts)))
         return Session(known, judge(known.evidence), note)
+
+    def _of(self, seen: Observation) -> Launch | None:
+        """Of the process that runs it, if that was started for this session: an earlier launch may
+        have been of the same one. Else of the session, else of the process."""
+        session_id = seen.session_id
+        started = self._by_identity.get(seen.owner.identity) if seen.owner is not None else None
+        if started is not None and started.session_id in (None, session_id):
+            return started
+        by_id = (self._by_session.get((name, session_id or "")) for name in (seen.adapter, None))
+        return next((note for note in by_id if note is not None), started)
 
 
 def _exited(ended: Exit, facts: Facts) -> Evidence:
