@@ -11,8 +11,9 @@ from agentctl.truth.model import ProcessIdentity
 from agentctl.truth.sqlite_ro import Database
 
 _ALL = (
-    "select id, boot, pid, start, detail ->> 'namespace', session_id, name, created_at, ended_at,"
-    " finished_at, detail ->> 'on_complete' from launch order by created_at"
+    # not `detail ->> …`: SQLite before 3.38, as Ubuntu 22.04 has it, knows no such thing
+    "select id, boot, pid, start, json_extract(detail, '$.namespace'), session_id, name, created_at,"
+    " ended_at, finished_at, json_extract(detail, '$.on_complete') from launch order by created_at"
 )
 
 
