@@ -82,6 +82,17 @@ def test_however_it_is_cut_the_lines_are_the_same(
     assert got == b"".join(pieces).split(b"\n")[:-1]
 
 
+def test_a_line_without_end_costs_no_memory_and_no_other_line(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(output, "WINDOW", 8)
+    lines = output.Lines(str(folder))
+    _append(folder / "stdout", b"one\ntwo\n" + b"x" * 20)
+    assert list(lines.new()) == [b"one", b"two"]
+    _append(folder / "stdout", b"id\nfour\n")
+    assert list(lines.new()) == [b"four"]
+
+
 def test_last_words_are_those_of_both_streams(folder: Path) -> None:
     assert output.last_words(str(folder)) == ()
     _append(folder / "stdout", b"all is well\n")

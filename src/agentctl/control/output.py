@@ -9,6 +9,7 @@ STREAMS = ("stdout", "stderr")
 LAST_WORDS = 5  # lines of each stream
 LONGEST = 4096  # bytes of a last word
 TAIL = 64 * 1024
+WINDOW = 1 << 20  # bytes in memory at once: an agent may have said gigabytes
 
 
 def make(folder: str, stdin: bytes, files: Iterable[tuple[str, bytes]] = ()) -> None:
@@ -28,23 +29,31 @@ def remove(folder: str) -> None:
 
 
 class Lines:
-    """What was written to both streams since the last time, in whole lines."""
+    """What was written to both streams since the last time, in whole lines. One that is longer than
+    WINDOW is left out."""
 
     def __init__(self, folder: str) -> None:
         self._folder = folder
         self._offsets = dict.fromkeys(STREAMS, 0)
+        self._inside_long = dict.fromkeys(STREAMS, False)  # behind the beginning of such a one
 
     def new(self) -> Iterator[bytes]:
         for stream in STREAMS:
-            try:
-                with open(f"{self._folder}/{stream}", "rb") as file:
-                    file.seek(self._offsets[stream])
-                    data = file.read()
-            except FileNotFoundError:  # it has not been started yet
-                continue
-            whole = data[: data.rfind(b"\n") + 1]
-            self._offsets[stream] += len(whole)
-            yield from whole.split(b"\n")[:-1]
+            while data := self._read(stream):
+                whole = data[: data.rfind(b"\n") + 1]
+                if not whole and len(data) < WINDOW:  # the rest of it is yet to come
+                    break
+                rest_of_long, self._inside_long[stream] = self._inside_long[stream], not whole
+                self._offsets[stream] += len(whole or data)
+                yield from whole.split(b"\n")[rest_of_long:-1]
+
+    def _read(self, stream: str) -> bytes:
+        try:
+            with open(f"{self._folder}/{stream}", "rb") as file:
+                file.seek(self._offsets[stream])
+                return file.read(WINDOW)
+        except FileNotFoundError:  # it has not been started yet
+            return b""
 
 
 def last_words(folder: str) -> tuple[str, ...]:
