@@ -15,8 +15,8 @@ from agentctl.adapters.plans import Command
 from agentctl.control import arrival
 from agentctl.control.launch import launch
 from agentctl.control.order import Order, Wish, prepared
-from agentctl.errors import StartFailed, Unreachable
-from agentctl.store import launches, locks
+from agentctl.errors import Malformed, StartFailed, Unreachable
+from agentctl.store import launches, ledger, locks
 from agentctl.truth.model import Session
 from tests.fakes.demo import DemoStage
 from tests.waiting import until
@@ -81,6 +81,18 @@ def test_another_session_than_the_one_meant(stage: DemoStage) -> None:
         start(stage, changed(order(stage, "work 600"), expected="the-one-we-want"))
     assert launches.recorded(notes(stage)) == []
     until(lambda: stage.processes() == [], "it was ended at once")
+
+
+def test_why_it_failed_is_told_also_where_the_note_cannot_be_taken_back(
+    stage: DemoStage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(path: str, *_: object) -> None:
+        raise Malformed(path, "database or disk is full")
+
+    monkeypatch.setattr(ledger, "forget", full)
+    with pytest.raises(StartFailed, match="exit code 3"):
+        start(stage, order(stage, "exit 3"))
+    until(lambda: stage.processes() == [], "the shim has left")
 
 
 def test_an_id_of_our_own_choice_counts_when_the_agent_speaks_of_it(stage: DemoStage) -> None:

@@ -10,7 +10,7 @@ from agentctl import paths
 from agentctl.control import output, spawn
 from agentctl.control.arrival import arrived, failure, how_it_ended
 from agentctl.control.order import Order
-from agentctl.errors import Gone, Unreachable
+from agentctl.errors import Gone, SourceError, Unreachable
 from agentctl.store import launches, ledger
 from agentctl.truth import procfs
 from agentctl.truth.files import translated
@@ -113,8 +113,10 @@ def _go(child: spawn.Child, folder: str, order: Order) -> None:
 def _undo(child: spawn.Child, notes: str, folder: str, launch_id: str) -> None:
     """As if it had never been: its processes, the note, the lock, the folder."""
     _end(child.identity, launch_id)
-    # before the shim leaves: without one, a note is `prune`'s to finish
-    ledger.forget(notes, [launch_id])
+    try:  # before the shim leaves: without one, a note is `prune`'s to finish
+        ledger.forget(notes, [launch_id])
+    except SourceError:  # a full disk, a lost home: why it failed is what a person is to be told
+        pass
     child.forget()
     output.remove(folder)
 
