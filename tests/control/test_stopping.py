@@ -57,6 +57,17 @@ def test_none_waits_for_another(stage: Doomed, monkeypatch: pytest.MonkeyPatch) 
     quick.reap()
 
 
+def test_a_fault_of_ours_is_no_success(stage: Doomed, monkeypatch: pytest.MonkeyPatch) -> None:
+    agents = [stage.working() for _ in range(2)]
+
+    def fails(*_: object, **__: object) -> None:
+        raise RuntimeError("a fault")
+
+    monkeypatch.setattr(stop, "stop", fails)
+    done = list(all_at_once([Job(session, PATIENT) for _, session in agents], force=False, timeout=None))
+    assert [str(job.error) for job in done] == ["RuntimeError: a fault"] * 2
+
+
 def test_two_sessions_of_one_process_are_one_stop(stage: Doomed) -> None:
     _, session = stage.working()
     jobs = [Job(session, PATIENT), Job(session, PATIENT)]

@@ -77,7 +77,10 @@ def foreseen(job: Job, *, force: bool, timeout: float | None) -> Foreseen:
 
 def _in_turn(jobs: Sequence[Job], force: bool, timeout: float | None) -> None:
     for job in jobs:
-        job.run(force=force, timeout=timeout)
+        try:
+            job.run(force=force, timeout=timeout)
+        except Exception as error:  # noqa: BLE001 - a thread's own is nobody's, and would pass for success
+            job.error = AgentctlError(f"{type(error).__name__}: {error}")
 
 
 def _by_owner(jobs: Sequence[Job]) -> list[list[Job]]:
