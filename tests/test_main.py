@@ -1,6 +1,7 @@
 """The command line as a whole: words, streams, signals and odd places to run in."""
 
 import os
+import pty
 import signal
 import subprocess
 import sys
@@ -69,7 +70,7 @@ def test_without_a_verb_it_lists(stage: DemoStage) -> None:
     ("words", "told"),
     [
         (("nosuch",), "verbs: list, status, why"),
-        (("lsit",), "verbs: list"),
+        (("lsit",), "did you mean 'list'?"),
         (("statu",), "did you mean 'status'?"),
         (("list", "--adapter", "nosuch"), "known adapters: claude-code, codex, demo, opencode, pi"),
         (("list", "--status", "busy"), "known: waiting, running, idle, unknown, stopped"),
@@ -229,6 +230,26 @@ def test_an_interrupt_is_quiet(stage: DemoStage, words: tuple[str, ...]) -> None
         child.send_signal(signal.SIGINT)
         _, err = child.communicate(timeout=20)
         assert (child.returncode, err) == (130, b"")
+
+
+def test_on_a_terminal_what_follows_ctrl_c_has_a_line_of_its_own(stage: DemoStage) -> None:
+    ours, theirs = pty.openpty()
+    child = subprocess.Popen(
+        [sys.executable, "-m", "agentctl", "list", "--watch"],
+        env=environ_of(stage),
+        stdout=subprocess.PIPE,
+        stderr=theirs,
+    )
+    try:
+        read_until(child, b"no live session")
+        child.send_signal(signal.SIGINT)
+        assert child.wait(20) == 130
+        assert os.read(ours, 100) == b"\r\n"
+    finally:
+        child.kill()
+        child.communicate()
+        os.close(theirs)
+        os.close(ours)
 
 
 # odd places

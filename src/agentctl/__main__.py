@@ -31,8 +31,11 @@ def answer() -> int:
         except SystemExit as told:  # argparse, after --help
             code = told.code if isinstance(told.code, int) else 0
         sys.stdout.flush()
-    except KeyboardInterrupt:
+    except KeyboardInterrupt as interrupt:  # with what a person ought to know who pressed Ctrl-C
         _drop_output()
+        if sys.stderr.isatty():
+            sys.stderr.write("\n")  # the terminal has written ^C: what follows has its own line
+        sys.stderr.write("".join(f"agentctl: {told}\n" for told in interrupt.args))
         return 130
     except BrokenPipeError:  # `agentctl list | head -1` is not an error
         _drop_output()

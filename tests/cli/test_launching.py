@@ -6,6 +6,7 @@ import argparse
 import json
 import os
 from pathlib import Path
+from typing import NoReturn
 
 import pytest
 
@@ -153,7 +154,7 @@ def test_an_issue_is_asked_for_where_the_agent_will_be(
     gh.chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
     given = _given("-p", "fix it", "--issue", "1", "--cwd", "~/shop")
-    told = launching.prompt(given, settings, stdin=False)
+    told = launching.prompt(given, launching.issue(given, settings))
     assert told == f"Issue #1: {tmp_path}/shop\nu\n\nb\n\nfix it"
 
 
@@ -230,3 +231,18 @@ def test_an_answer_for_scripts(capsys: pytest.CaptureFixture[str]) -> None:
     told = json.loads(capsys.readouterr().out)
     assert set(told) == {"version", "sessions", "problems"}
     assert [session["id"] for session in told["sessions"]] == ["4f2a"]
+
+
+def test_ctrl_c_while_waiting_tells_who_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Interrupted:
+        def __init__(self, *_: object) -> None: ...
+        def __enter__(self) -> Interrupted:
+            return self
+
+        def __exit__(self, *_: object) -> None: ...
+        def keep(self, _: object) -> NoReturn:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr("agentctl.control.vigil.Vigil", Interrupted)
+    with pytest.raises(KeyboardInterrupt, match="still at work; to end it: agentctl stop 4f2a"):
+        launching.finished([_session()], _given("demo", "--wait"))

@@ -59,7 +59,7 @@ class Demo:
         return _command(request)
 
     def resume(self, seen: Observation, request: LaunchRequest) -> Command:
-        return _command(request, "--resume", seen.session_id or "")
+        return _command(request, "--resume", seen.session_id or "")._replace(expected=seen.session_id)
 
     def stop_plan(self, seen: Observation) -> StopPlan:
         from signal import SIGINT, SIGTERM

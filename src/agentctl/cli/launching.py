@@ -6,7 +6,8 @@ import argparse
 import json
 import os
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 from agentctl import config, paths
@@ -118,30 +119,30 @@ def default_adapter(settings: config.Config) -> str:
     return name
 
 
-def with_files(text: str, arguments: argparse.Namespace) -> str:
-    """A slot's own prompt, with what all of them get."""
-    limit = arguments.max_file_size
-    return composed(Sources(text, spec=arguments.spec, files=arguments.file, max_file=limit))
+def issue(arguments: argparse.Namespace, settings: config.Config) -> str | None:
+    """Asked for once, whatever the number of slots."""
+    if arguments.issue is None:
+        if arguments.repo is not None:
+            raise UsageError("--repo is for an issue", "example: --issue 42 --repo owner/name")
+        return None
+    from agentctl.control.issue import text
+
+    return text(arguments.issue, arguments.repo, directory(arguments, settings), os.environ)
 
 
-def prompt(arguments: argparse.Namespace, settings: config.Config, *, stdin: bool) -> str:
-    issue = None
-    if arguments.issue is not None:
-        from agentctl.control.issue import text
-
-        where = directory(arguments, settings)
-        issue = text(arguments.issue, arguments.repo, where, os.environ)
-    return composed(
-        Sources(
-            arguments.prompt,
-            arguments.prompt_file,
-            stdin,
-            issue,
-            arguments.spec,
-            arguments.file,
-            arguments.max_file_size,
-        )
-    )
+def prompt(
+    arguments: argparse.Namespace,
+    begins: str | None = None,
+    own: str | None = None,
+    *,
+    stdin: bool = False,
+) -> str:
+    """With what all slots get: what it `begins` with, spec and files. `own`: a slot's, instead of the
+    one that the call gives."""
+    shared = (begins, arguments.spec, arguments.file, arguments.max_file_size)
+    if own is not None:
+        return composed(Sources(own, None, False, *shared))
+    return composed(Sources(arguments.prompt, arguments.prompt_file, stdin, *shared))
 
 
 def described(start: Prepared) -> Description:
@@ -154,7 +155,7 @@ def described(start: Prepared) -> Description:
         "cwd": order.command.cwd,
         "stdin_bytes": len(order.command.stdin),
         "environment": {"set": dict(start.added), "unset": list(start.removed)},
-        "session_id": order.command.session_id,
+        "session_id": order.command.session_id or order.command.expected,
         "lock": order.command.cwd,
         "lock_held_by": _in_the_way(order),
         "worktree": order.worktree._asdict() if order.worktree is not None else None,
@@ -229,8 +230,8 @@ def _wait(sessions: list[Session], more: Description, *, as_json: bool) -> int:
     from agentctl.cli.verbs.wait import code_of, told
     from agentctl.control.vigil import Vigil
 
-    with Vigil(sessions, "stopped") as vigil:
-        done = []
+    done: list[Session] = []
+    with Vigil(sessions, "stopped") as vigil, _go_on_without_us(sessions, done):
         for session in vigil.keep(None):
             done.append(session)
             if not as_json:
@@ -238,6 +239,18 @@ def _wait(sessions: list[Session], more: Description, *, as_json: bool) -> int:
         if as_json:
             print(json.dumps({**shapes.envelope(done, vigil.problems), **more}, indent=1), flush=True)
     return max((code_of(session) for session in done), default=0)
+
+
+@contextmanager
+def _go_on_without_us(sessions: list[Session], done: list[Session]) -> Iterator[None]:
+    """Ctrl-C ends the wait and no agent; who presses it may believe otherwise."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        over = {session.seen.session_id for session in done}
+        left = [str(id_) for s in sessions if (id_ := s.seen.session_id) not in over]
+        told = f"still at work; to end it: agentctl stop {' '.join(left)}"
+        raise KeyboardInterrupt(told) from None
 
 
 def state_directory() -> str:

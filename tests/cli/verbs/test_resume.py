@@ -205,7 +205,9 @@ def test_a_dry_run_starts_nothing(stage: DemoStage) -> None:
     [plan] = ran.json()["launches"]
     assert plan["command"][3:5] == ["--resume", session_id]
     assert plan["cwd"] == str(stage.work)
-    assert "--resume" in agentctl_of(stage, "resume", session_id, "hang", "--dry-run").out
+    shown = agentctl_of(stage, "resume", session_id, "hang", "--dry-run").out
+    assert "--resume" in shown
+    assert f"session id  {session_id}\n" in shown
     assert stage.processes() == []
     assert _said(stage, session_id) == ["exit 0"]
 

@@ -5,10 +5,13 @@ import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import NoReturn
 
 import pytest
 
 from agentctl import paths
+from agentctl.cli.verbs import stop
+from agentctl.control import stopping
 from agentctl.store import ledger
 from agentctl.testing import Puppet, Stage
 from agentctl.truth import procfs
@@ -77,6 +80,19 @@ def test_as_json(stage: Doomed) -> None:
     assert (stopped["id"], stopped["adapter"], stopped["already"]) == (agent.session_id, "demo", False)
     assert (stopped["ended"], stopped["survivors"], stopped["spared"]) == (2, [], [])
     assert stopped["signals"] == ["SIGKILL"]
+
+
+def test_ctrl_c_tells_who_may_live(stage: Doomed, monkeypatch: pytest.MonkeyPatch) -> None:
+    agent = stage.start()
+
+    def interrupted(*_: object, **__: object) -> NoReturn:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(stopping, "all_at_once", interrupted)
+    for name, value in stage.environ.items():
+        monkeypatch.setenv(name, value)
+    with pytest.raises(KeyboardInterrupt, match=f"not proven .* stop --force {agent.session_id}"):
+        stop.run(stop.parser().parse_words([agent.session_id or ""]))
 
 
 def test_a_stubborn_one_within_a_time(stage: Doomed) -> None:

@@ -67,8 +67,14 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.dry_run:
         return _tell_plans(arguments, jobs, answers)
     report = _Report(answers, arguments.deadline, as_json=arguments.json)
-    for job in all_at_once(jobs, force=arguments.force, timeout=arguments.timeout):
-        report.tell(job)
+    left = [rows.name(job.session) for job in jobs]
+    try:
+        for job in all_at_once(jobs, force=arguments.force, timeout=arguments.timeout):
+            report.tell(job)
+            left.remove(rows.name(job.session))
+    except KeyboardInterrupt:
+        told = f"not proven to have ended; agentctl stop --force {' '.join(left)}"
+        raise KeyboardInterrupt(told) from None
     report.end()
     return answers.code
 
