@@ -125,10 +125,37 @@ def test_a_matrix_says_it_all_and_a_flag_says_it_louder(stage: DemoStage, repo: 
     assert {each["on_complete"] for each in louder} == {"true"}
 
 
+def test_what_is_said_of_a_slot_is_stronger_than_what_is_said_of_all(
+    stage: DemoStage, repo: Repository
+) -> None:
+    file = stage.root / "m.yaml"
+    file.write_text(
+        f"prompt: work 1\ncwd: {repo.path}\nenv: {{A: all, B: all, C: all}}\n"
+        "matrix:\n  - {adapter: demo, env: {B: slot, C: slot}}\n"
+    )
+    words = ("launch", "--matrix", str(file), "--env", "C=flag", "--dry-run", "--json")
+    (one,) = agentctl_of(stage, *words).json()["launches"]
+    told = one["environment"]["set"]
+    assert (told["A"], told["B"], told["C"]) == ("all", "slot", "flag")
+
+
+def test_an_issue_is_for_slots_with_prompts_of_their_own_too(stage: DemoStage, repo: Repository) -> None:
+    gh = stage.root / "gh"
+    gh.write_text('#!/bin/sh\nprintf \'{"number":1,"title":"Broken","url":"u","body":"b"}\'\n')
+    gh.chmod(0o755)
+    stage.environ["PATH"] = f"{stage.root}:{stage.environ['PATH']}"
+    file = stage.root / "m.yaml"
+    file.write_text(f"cwd: {repo.path}\nmatrix:\n  - {{adapter: demo, prompt: fix it}}\n")
+    words = ("launch", "--matrix", str(file), "--issue", "1", "--dry-run", "--json")
+    (one,) = agentctl_of(stage, *words).json()["launches"]
+    assert one["stdin_bytes"] == len("Issue #1: Broken\nu\n\nb\n\nfix it")
+
+
 @pytest.mark.parametrize(
     ("words", "why"),
     [
         (("demo", "--branch", "b"), "a branch is for a worktree"),
+        (("demo", "--repo", "o/r"), "--repo is for an issue"),
         (("nosuch",), "no adapter named 'nosuch'"),
         (("demo", "fix the test"), "a prompt follows -p"),
         (("demo", "--matrix", "x.yaml"), "--matrix names the agents and models"),

@@ -40,9 +40,7 @@ class Task(NamedTuple):
         asked = launching.wish(adapter, self.arguments, self.settings, self.prompt)
         several = len(self.slots) > 1
         return asked._replace(
-            prompt=self.prompt
-            if slot.prompt is None
-            else launching.with_files(slot.prompt, self.arguments),
+            prompt=self.prompt if slot.prompt is None else slot.prompt,
             model=slot.model or asked.model,
             name=_named(asked.name, slot.name) if several else asked.name,
             permission_mode=slot.permission_mode or asked.permission_mode,
@@ -105,12 +103,14 @@ def task(arguments: argparse.Namespace, settings: config.Config) -> Task:
         raise UsageError("a branch is for a worktree", "say of which repository: --worktree REPO")
     if repository is not None:
         _check_repository(repository, several=several)
+    issue = launching.issue(arguments, settings)
+    found = tuple(_with_shared(slot, arguments, issue) for slot in found)
     own = all(slot.prompt is not None for slot in found)
     return Task(
         naming.slots(found, group or os.urandom(3).hex(), arguments.branch),
         arguments,
         settings,
-        "" if own else launching.prompt(arguments, settings, stdin="-" in arguments.words),
+        "" if own else launching.prompt(arguments, issue, stdin="-" in arguments.words),
         group,
         repository,
     )
@@ -123,12 +123,18 @@ def _from_file(arguments: argparse.Namespace) -> tuple[Slot, ...]:
     for name in FROM_FILE:
         if getattr(arguments, name) is None:
             setattr(arguments, name, getattr(plan, name))
-    arguments.env = [*plan.env, *arguments.env]
     arguments.meta = [*plan.meta, *arguments.meta]
     arguments.file = [*plan.files, *arguments.file]
     if arguments.prompt is None and arguments.prompt_file is None and "-" not in arguments.words:
         arguments.prompt, arguments.prompt_file = plan.prompt, plan.prompt_file
-    return plan.slots
+    return tuple(slot._replace(env=(*plan.env, *slot.env)) for slot in plan.slots)
+
+
+def _with_shared(slot: Slot, arguments: argparse.Namespace, issue: str | None) -> Slot:
+    """Its own prompt, if it has one, with what all of them get."""
+    if slot.prompt is None:
+        return slot
+    return slot._replace(prompt=launching.prompt(arguments, issue, slot.prompt))
 
 
 def _known(slot: Slot, settings: config.Config) -> Slot:
