@@ -69,7 +69,7 @@ def test_without_a_verb_it_lists(stage: DemoStage) -> None:
 @pytest.mark.parametrize(
     ("words", "told"),
     [
-        (("nosuch",), "verbs: list, status, why"),
+        (("nosuch",), "agentctl --help lists the verbs"),
         (("lsit",), "did you mean 'list'?"),
         (("statu",), "did you mean 'status'?"),
         (("list", "--adapter", "nosuch"), "known adapters: claude-code, codex, demo, opencode, pi"),
