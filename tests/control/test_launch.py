@@ -89,7 +89,7 @@ def test_fifty_at_once(stage: Launching) -> None:
     def one(number: int) -> Ran:
         return stage.launch("-p", "work 600", "--name", f"n{number}", cwd=stage.work / str(number))
 
-    with ThreadPoolExecutor(10) as pool:
+    with ThreadPoolExecutor(AT_ONCE) as pool:
         ran = list(pool.map(one, range(AT_ONCE)))
     assert [r.err for r in ran if r.code != 0] == []
     ids = {line for r in ran for line in r.lines}
