@@ -28,6 +28,8 @@ def recorded(path: str) -> list[Launch]:
     try:
         with Database(path) as database:
             have = database.columns("launch")
+            if not have:  # made, and not filled: the disk was full, or the launcher died just then
+                return []
             rows = database.rows(_ALL if "detail" in have else _BEFORE_DETAIL)
     except Forbidden:
         rows = _read_only(path)
