@@ -11,10 +11,10 @@ import pytest
 
 from agentctl import asking, paths
 from agentctl.control import ending
-from agentctl.store import launches
+from agentctl.store import db, launches, ledger
 from agentctl.testing import Puppet
 from agentctl.truth import procfs
-from agentctl.truth.model import Launch, Session
+from agentctl.truth.model import Launch, ProcessIdentity, Session
 from agentctl.truth.pidfd import Handle
 from agentctl.truth.procfs import Process
 from tests.fakes.doomed import Doomed
@@ -84,6 +84,20 @@ def test_where_the_shim_is_dead_its_work_is_done_here_once(stage: Doomed) -> Non
     assert hook.read_text() in (".\n", "-9.\n"), "the hook ran"
     assert not ending.recorded(launch_of(session))
     assert hook.read_text() in (".\n", "-9.\n"), "once"
+
+
+def test_one_in_another_container_is_not_ended_from_here(stage: Doomed) -> None:
+    """Its process is not to be seen from here, and neither is its shim: that does not make it dead."""
+    hook = stage.root / "hook"
+    notes = paths.notes_file(os.environ["AGENTCTL_HOME"])
+    elsewhere = ProcessIdentity(procfs.boot_id(), 1 << 22, 1)
+    note = Launch("l1", elsewhere, "s", adapter="demo", on_complete=f"echo >> {hook}")
+    ledger.record(notes, note)
+    with db.transaction(notes) as connection:
+        connection.execute("update launch set detail = json_set(detail, '$.namespace', 'pid:[1]')")
+    assert not ending.recorded(note)
+    assert not hook.exists()
+    assert ledger.claim_end(notes, "l1"), "its end is still to come"
 
 
 def test_a_record_that_is_there_is_enough(stage: Doomed) -> None:

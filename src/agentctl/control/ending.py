@@ -8,7 +8,7 @@ import time
 from agentctl import paths
 from agentctl.control.tree import Family
 from agentctl.errors import Gone, SourceError
-from agentctl.store import launches
+from agentctl.store import launches, remains
 from agentctl.truth import procfs
 from agentctl.truth.model import Launch, ProcessIdentity
 from agentctl.truth.pidfd import Handle
@@ -19,17 +19,24 @@ LAST_WORD = 5.0  # seconds a shim may take to write down what it has seen, on a 
 
 def recorded(launch: Launch, seconds: float = LAST_WORD) -> bool:
     """Wait until the shim has written down how the agent ended; where the shim is dead, do its finishing
-    work. Whether it is known. Only for an agent whose process is gone. Raises SourceError."""
+    work. Whether it is known. Of an agent whose process may live nothing is. Raises SourceError."""
     state = paths.state_directory(os.environ)
     if state is None:
         return False
     notes = paths.notes_file(state)
     shim = Family(None, launch.id).shim(procfs.read_table())
+    if _may_live(notes, launch.id):
+        return _known(notes, launch.id)
     if shim is None or not _awaited(notes, launch.id, shim.identity, seconds):
         from agentctl.control import finish
 
         finish.finish(state, launch.id)  # once, whoever comes first
     return _known(notes, launch.id)
+
+
+def _may_live(notes: str, launch_id: str) -> bool:
+    """It may be in another container, and its shim with it; or have gone on to another session."""
+    return any(note.may_live for note in remains.recorded(notes) if note.id == launch_id)
 
 
 def _awaited(notes: str, launch_id: str, shim: ProcessIdentity, seconds: float) -> bool:
