@@ -8,6 +8,7 @@ import json
 from agentctl.cli import arguments as words
 from agentctl.cli import ask, rows
 from agentctl.cli.several import Answers, SeveralParser, asked, how_it_ended
+from agentctl.cli.text import one_line
 from agentctl.cli.verb import Parser
 from agentctl.errors import TimedOut, Unreachable
 from agentctl.lengths import seconds
@@ -72,7 +73,7 @@ def told(session: Session) -> str:
     if verdict.status == "stopped":
         return f"stopped ({how_it_ended(session)})"
     if verdict.status == "unknown":
-        return f"unknown: {verdict.reason}"
+        return one_line(f"unknown: {verdict.reason}")
     return f"{verdict.status}{f' for {verdict.waiting_for}' if verdict.waiting_for else ''}"
 
 
