@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 from agentctl import paths
-from agentctl.cli.verbs.wait import code_of, told
+from agentctl.cli.verbs import wait
+from agentctl.cli.verbs.wait import code_of
 from agentctl.store import ledger
 from agentctl.testing import Puppet, Stage
 from agentctl.truth import procfs
@@ -176,9 +177,9 @@ def test_the_code_is_the_outcome(session: Session, code: int) -> None:
 
 def test_what_it_says_of_a_doubt_is_one_line_and_commands_no_terminal() -> None:
     hidden = Evidence("hidden", "/f", "record", note="in /a\x1b]0;b\x07\nstopped")
-    session = Session(Observation("demo", "s", (hidden,)), judge([hidden]))
-    assert "\x1b" not in told(session)
-    assert "\n" not in told(session)
+    line = wait.told(told(hidden))
+    assert "\x1b" not in line
+    assert "\n" not in line
 
 
 @pytest.mark.parametrize("words", [(), ("x", "--for", "lunch"), ("x", "--timeout", "soon")])
