@@ -60,6 +60,30 @@ def test_what_other_tools_call_it_is_a_verb_of_ours() -> None:
     assert not set(verb.ELSEWHERE) & set(VERBS)
 
 
+@pytest.mark.parametrize(
+    ("words", "read"),
+    [
+        (("lock", "release", "--force", "~/shop"), ["release", "~/shop"]),
+        (("lock", "--ttl", "1h", "acquire", "."), ["acquire", "."]),
+        (("worktree", "clean", "--dry-run", "shop"), ["clean", "shop"]),
+        (("worktree", "--json"), ["list"]),
+        (("resume", "4f2a", "--wait", "go on"), ["4f2a", "go on"]),
+        (("unlock", "--json", "shop"), ["shop"]),
+        (("worktree", "list", "shop", "--json", "more"), ["list", "shop", "more"]),
+    ],
+    ids=" ".join,
+)
+def test_options_stand_anywhere(words: tuple[str, ...], read: list[str]) -> None:
+    given = verb.find(words[0]).parser().parse_words(list(words[1:]))
+    told = {
+        "lock": lambda: given.words,
+        "worktree": lambda: [given.action, *given.names],
+        "resume": lambda: [given.id, given.message],
+        "unlock": lambda: [given.directory],
+    }
+    assert told[words[0]]() == read
+
+
 def test_no_module_is_a_verb_by_accident() -> None:
     for name in ("__init__", "../verb", "os", "-"):
         with pytest.raises(UsageError):

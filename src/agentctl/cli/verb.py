@@ -60,12 +60,17 @@ class Parser(argparse.ArgumentParser):
 
     def parse_words(self, words: list[str]) -> argparse.Namespace:
         if not self._takes_native:
-            return self.parse_args(words)
+            return self._parsed(words)
         ours, native = self._split(words)
-        # intermixed: positional words may stand between the options
-        given = self.parse_intermixed_args(ours)
+        given = self._parsed(ours)
         given.native = native
         return given
+
+    def _parsed(self, words: list[str]) -> argparse.Namespace:
+        """Options may stand between the words, also where some of these may be left out: plain
+        argparse takes `lock release --force DIR` for a lock release without a directory."""
+        loose = any(action.nargs in ("*", "?") for action in self._get_positional_actions())
+        return self.parse_intermixed_args(words) if loose else self.parse_args(words)
 
     def _split(self, words: list[str]) -> tuple[list[str], tuple[str, ...]]:
         """Our words, and another program's after `--`. What follows an option of free text is its text,
