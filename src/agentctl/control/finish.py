@@ -46,7 +46,8 @@ def finish(state: str, launch_id: str) -> None:
     if note.on_complete is not None:
         session = _session(note)
         folder = launches.folder(notes, launch_id)
-        facts = hooks.facts(note, session.verdict if session is not None else None)
+        known = (session.verdict, session.seen.facts.model) if session is not None else ()
+        facts = hooks.facts(note, *known)
         if ended is not None:  # also where the agent left no session to tell it by
             facts["AGENTCTL_EXIT_CODE"] = str(ended.code)
         ledger.hook_ran(

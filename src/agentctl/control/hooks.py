@@ -46,15 +46,15 @@ def run(hook: str, command: str, note: Launch, folder: str, facts: Mapping[str, 
     return HookRun(hook, command, code, time.monotonic() - began, said)
 
 
-def facts(note: Launch, verdict: Verdict | None = None) -> dict[str, str]:
-    """What a hook is told. Empty: not known, or not so."""
+def facts(note: Launch, verdict: Verdict | None = None, model: str | None = None) -> dict[str, str]:
+    """What a hook is told. Empty: not known, or not so. `model`: the session's, if none was chosen."""
     code = verdict.exit_code if verdict is not None else None
     return {
         "AGENTCTL_LAUNCH_ID": note.id,
         "AGENTCTL_SESSION_ID": note.session_id or "",
         "AGENTCTL_ADAPTER": note.adapter or "",
         "AGENTCTL_CWD": note.cwd or "",
-        "AGENTCTL_MODEL": note.model or "",
+        "AGENTCTL_MODEL": note.model or model or "",
         "AGENTCTL_GROUP": note.group or "",
         "AGENTCTL_BRANCH": note.worktree.branch if note.worktree is not None else "",
         "AGENTCTL_EXIT_CODE": str(code) if code is not None else "",

@@ -42,7 +42,7 @@ def launch(state: str, order: Order, tell: Callable[[Session], None] | None = No
         raise
     try:
         if order.on_create is not None:
-            note = _created(notes, folder, note, order.on_create)
+            note = _created(notes, folder, session._replace(launch=note), order.on_create)
     finally:
         child.release()  # only now: the finishing work waits for that, and comes after the beginning
     return session._replace(launch=note)
@@ -70,10 +70,13 @@ def _settle(
         raise failure(ended, folder, order)
 
 
-def _created(notes: str, folder: str, note: Launch, command: str) -> Launch:
+def _created(notes: str, folder: str, session: Session, command: str) -> Launch:
     from agentctl.control import hooks
 
-    run = hooks.run("on-create", command, note, folder, hooks.facts(note))
+    note = session.launch
+    assert note is not None
+    facts = hooks.facts(note, model=session.seen.facts.model)
+    run = hooks.run("on-create", command, note, folder, facts)
     ledger.hook_ran(notes, note.id, run)
     return note._replace(hooks=(run,))
 

@@ -438,6 +438,18 @@ def test_hooks_are_told_the_facts(stage: DemoStage) -> None:
     )
 
 
+def test_hooks_are_told_the_model_that_nobody_chose(stage: DemoStage) -> None:
+    tell = 'echo "$AGENTCTL_MODEL."'
+    words = (
+        "--on-create",
+        f"{tell} > {stage.root}/created",
+        "--on-complete",
+        f"{tell} > {stage.root}/over",
+    )
+    _launched(stage, "-p", "work 0.2", *words)
+    assert [_wait_for(stage.root / name, ".\n") for name in ("created", "over")] == ["demo-1.\n"] * 2
+
+
 def test_the_end_comes_after_the_beginning(stage: DemoStage) -> None:
     """Also where the agent is quicker than its on-create hook."""
     log = stage.root / "log"
