@@ -27,4 +27,4 @@ def test_exit_codes_are_those_of_the_errors() -> None:
     def below(error: type[AgentctlError]) -> set[int]:
         return {error.exit_code}.union(*(below(leaf) for leaf in error.__subclasses__()))
 
-    assert below(AgentctlError) | {0} == {code for code, _ in EXIT_CODES}
+    assert below(AgentctlError) | {0, 130} == {code for code, _ in EXIT_CODES}  # 130: Ctrl-C

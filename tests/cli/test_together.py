@@ -94,6 +94,15 @@ def test_after_waiting_the_failures_are_told_too(stage: DemoStage, repo: Reposit
     assert [failure["slot"] for failure in answer["failures"]] == ["bad"]
 
 
+def test_what_ended_long_ago_is_forgotten(stage: DemoStage, repo: Repository) -> None:
+    assert agentctl_of(stage, "launch", "demo", "-p", "exit 0", "--name", "old", "--wait").code == 0
+    stage.environ["AGENTCTL_LAUNCH_TTL"] = "0s"
+    words = ("--adapter", "demo", "--adapter", "demo", "-p", "work 600", "--cwd", str(repo.path))
+    assert agentctl_of(stage, "launch", *words).code == 0
+    notes = launches.recorded(paths.notes_file(stage.environ["AGENTCTL_HOME"]))
+    assert sorted(note.name or "" for note in notes) == ["demo-1", "demo-2"]
+
+
 def test_on_a_terminal_each_id_is_told_once(stage: DemoStage, repo: Repository) -> None:
     words = (
         "--adapter",

@@ -44,6 +44,7 @@ EXIT_CODES = (
     (5, "unknown or unreachable"),
     (69, "an extra is not installed"),
     (124, "not within the time given (wait)"),
+    (130, "interrupted by Ctrl-C"),
 )
 
 

@@ -253,6 +253,13 @@ def _go_on_without_us(sessions: list[Session], done: list[Session]) -> Iterator[
         raise KeyboardInterrupt(told) from None
 
 
+def tidy(state: str, settings: config.Config) -> None:
+    """When the ids are printed: nobody waits for it."""
+    from agentctl.control.prune import quietly
+
+    quietly(state, settings.ttl.value)
+
+
 def state_directory() -> str:
     """Where a launch is noted. Raises Unreachable."""
     state = paths.state_directory(os.environ)

@@ -46,18 +46,12 @@ def run(arguments: argparse.Namespace) -> int:
     if len(task.slots) > 1:
         from agentctl.cli import together
 
-        return together.run(state, task)
-    session = task.start(state, task.slots[0], launching.teller(arguments))
-    code = launching.finished([session], arguments)
-    _tidy(state, settings)
+        code = together.run(state, task)
+    else:
+        session = task.start(state, task.slots[0], launching.teller(arguments))
+        code = launching.finished([session], arguments)
+    launching.tidy(state, settings)
     return code
-
-
-def _tidy(state: str, settings: config.Config) -> None:
-    """When the id is printed: nobody waits for it."""
-    from agentctl.control.prune import quietly
-
-    quietly(state, settings.ttl.value)
 
 
 def _add_prompt(made: argparse.ArgumentParser) -> None:

@@ -44,7 +44,9 @@ def run(arguments: argparse.Namespace) -> int:
         launching.show_plan([launching.described(start)], as_json=arguments.json)
         return 0
     resumed = launch(state, start.order, launching.teller(arguments))
-    return launching.finished([resumed], arguments)
+    code = launching.finished([resumed], arguments)
+    launching.tidy(state, settings)
+    return code
 
 
 def _check(session: Session) -> None:
