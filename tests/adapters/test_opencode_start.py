@@ -10,6 +10,7 @@ import pytest
 
 from agentctl.adapters.opencode import OpenCode, start
 from agentctl.adapters.plans import LaunchRequest
+from agentctl.control import stoppable
 from agentctl.errors import Refused, UsageError
 from agentctl.truth.model import Facts, Observation
 from tests.fakes.opencode import OpenCodeStage, called
@@ -149,9 +150,17 @@ class TestStopPlan:
         puppet = stage.start(environ=called("serve", "--port", "0"))
         puppet.do("work")
         plan = OpenCode().stop_plan(stage.session(puppet.session_id or "").seen)
-        assert (plan.signals, plan.markers) == ((), ())
         assert f"pid {puppet.pid}" in plan.refusal
         assert f"/session/{puppet.session_id}/abort" in plan.instead
+
+    def test_a_server_that_is_to_go_takes_all_its_commands_with_it(self, stage: OpenCodeStage) -> None:
+        """At SIGINT it would stay if it was started in the background of a shell."""
+        puppet = stage.start(environ=called("serve", "--port", "0"))
+        puppet.do("work")
+        session = stage.session(puppet.session_id or "")
+        plan = stoppable.plan(session, [session], whole_owner=True)
+        assert [number for number, _ in plan.signals] == [SIGTERM]
+        assert plan.markers == (("OPENCODE_PID", str(puppet.pid)),)
 
     def test_one_that_has_ended_needs_no_process(self) -> None:
         assert OpenCode().stop_plan(Observation("opencode", "ses_1", ())).refusal == ""

@@ -84,13 +84,14 @@ def stop_plan(seen: Observation) -> StopPlan:
     commands that either has started live on, and name it in their environment."""
     if seen.owner is None:
         return StopPlan(((SIGTERM, 5.0),))
+    plan = StopPlan(((SIGTERM, 5.0),), (("OPENCODE_PID", str(seen.owner.inner_pid())),))
     if kind_of(seen.owner.argv) != "server":
-        return StopPlan(((SIGTERM, 5.0),), (("OPENCODE_PID", str(seen.owner.inner_pid())),))
-    return StopPlan(
-        (),
-        (),  # nothing tells the commands of one session from those of another
-        f"it runs in an OpenCode server, pid {seen.owner.pid}, which serves other sessions too",
-        f"abort it there: POST /session/{seen.session_id}/abort, or Esc twice in `opencode attach`",
+        return plan
+    # for who asks for the whole server: nothing tells the commands of one session from another's
+    return plan._replace(
+        refusal=f"it runs in an OpenCode server, pid {seen.owner.pid}, which serves other sessions too",
+        instead=f"abort it there: POST /session/{seen.session_id}/abort, or Esc twice in "
+        "`opencode attach`",
     )
 
 
