@@ -62,6 +62,13 @@ def test_narrower_ones_lose_columns(columns: int) -> None:
     assert drawn[0].startswith("SLOT")
 
 
+def test_an_id_to_type_where_there_is_room() -> None:
+    rows = (_row("a", cost=1.0, tokens=5, check=0), _row("b"))
+    wide, narrow = (lines(Comparison("fix", rows, ()), n, colour=False) for n in (120, 80))
+    assert "id of a" in wide[1]
+    assert "ID" not in narrow[0]
+
+
 def test_what_nobody_has_is_no_column() -> None:
     drawn = lines(Comparison("fix", (_row("a"), _row("b")), ()), 200, colour=False)
     assert "COST" not in drawn[0]

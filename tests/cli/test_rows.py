@@ -63,6 +63,10 @@ def test_since_is_when_the_status_began() -> None:
     assert rows.since(_session(ALIVE, facts=facts)) == 9
     assert rows.since(_session(ALIVE, facts=Facts(started_at=1))) == 1
     assert rows.since(_session(ALIVE)) is None
+    gone = Evidence("gone", "/proc", "kernel")
+    assert rows.since(_session(gone, _turn("working", at=5), facts=facts)) == 9
+    exited = Evidence("exited", "exit", "record", at=12, value=-9)
+    assert rows.since(_session(gone, _turn("working", at=5), exited, facts=facts)) == 12
 
 
 def test_short_ids_tell_sessions_apart() -> None:

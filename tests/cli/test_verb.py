@@ -7,7 +7,7 @@ import pytest
 from agentctl.cli import verb
 from agentctl.cli.catalogue import VERBS
 from agentctl.cli.text import width
-from agentctl.errors import NotFound, Refused, UsageError
+from agentctl.errors import NotFound, Refused, StartFailed, UsageError
 from tests.cli import hostile
 
 
@@ -75,13 +75,9 @@ def test_what_other_tools_call_it_is_a_verb_of_ours() -> None:
 )
 def test_options_stand_anywhere(words: tuple[str, ...], read: list[str]) -> None:
     given = verb.find(words[0]).parser().parse_words(list(words[1:]))
-    told = {
-        "lock": lambda: given.words,
-        "worktree": lambda: [given.action, *given.names],
-        "resume": lambda: [given.id, given.message],
-        "unlock": lambda: [given.directory],
-    }
-    assert told[words[0]]() == read
+    told = [vars(given).get(name) for name in ("action", "id", "message", "directory")]
+    several = [*vars(given).get("words", ()), *vars(given).get("names", ())]
+    assert [word for word in told if word is not None] + several == read
 
 
 def test_no_module_is_a_verb_by_accident() -> None:
@@ -110,6 +106,17 @@ def test_an_error_is_a_line_a_hint_and_a_code(
     monkeypatch.setattr(verb, "find", lambda _: _Raising(error))
     assert verb.run("x", []) == code
     assert capsys.readouterr().err == "agentctl: a\n  b\n"
+
+
+def test_what_an_agent_said_is_cut(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    said = ("no such model" + " at x" * 999,)
+    monkeypatch.setattr(verb, "find", lambda _: _Raising(StartFailed("a", said=said)))
+    assert verb.run("x", []) == 1
+    shown = capsys.readouterr().err.splitlines()[1]
+    assert shown.startswith("  | no such model at x")
+    assert len(shown) <= verb.SAID + 4
 
 
 def test_an_error_carries_no_harm(

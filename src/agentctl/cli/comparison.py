@@ -11,6 +11,7 @@ from agentctl.wire.comparison import Comparison, Row
 
 LAYOUT = (
     Column("SLOT", 24),  # who it is matters more than most of what it did
+    Column("ID", WHOLE, goes=9),
     Column("AGENT", 5, goes=8),
     Column("STATUS", WHOLE),
     Column("TIME", WHOLE, goes=3),
@@ -27,7 +28,8 @@ NAMED = 3  # slots named in a summary before the rest is only counted
 
 
 def lines(given: Comparison, columns: int, *, colour: bool) -> list[str]:
-    cells = [_cells(row) for row in given.rows]
+    ids = rows.short_ids([rows.name(row.session) for row in given.rows])
+    cells = [_cells(row, id_) for row, id_ in zip(given.rows, ids, strict=True)]
     shown = [column for i, column in enumerate(LAYOUT) if _tells(column, [row[i] for row in cells])]
     kept = [[row[LAYOUT.index(column)] for column in shown] for row in cells]
     layout, kept = _right(shown, kept)
@@ -57,12 +59,13 @@ def _right(layout: Sequence[Column], cells: list[list[Cell]]) -> tuple[list[Colu
     return made, cells
 
 
-def _cells(row: Row) -> list[Cell]:
+def _cells(row: Row, id_: str) -> list[Cell]:
     changes = row.changes
     model = row.model if row.model and row.model != row.slot else None
     agent = row.session.seen.adapter + (f" {model}" if model else "")
     return [
         Cell(text.one_line(row.slot), "bold", keep_ends=True),
+        Cell(id_),
         Cell(text.one_line(agent)),
         _status(row),
         _measure(row, "seconds", length(row.seconds) if row.seconds is not None else "-"),

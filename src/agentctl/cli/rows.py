@@ -51,10 +51,10 @@ def latest(session: Session) -> float | None:
 
 def since(session: Session) -> float | None:
     """When the status became what it is, as far as a source says; else its last sign of life."""
-    told = [e.at for e in session.verdict.used if e.at is not None and e.claim in ACTIVITY]
-    if not told or session.verdict.status == "stopped":  # nobody wrote down when it was killed
-        return latest(session)
-    return told[0]
+    over = session.verdict.status == "stopped"
+    sought = ("exited",) if over else ACTIVITY  # of what we did not launch nobody wrote down its end
+    told = [e.at for e in session.verdict.used if e.at is not None and e.claim in sought]
+    return told[0] if told else latest(session)
 
 
 def cells(sessions: Sequence[Session], now: float, home: str | None) -> list[list[Cell]]:

@@ -9,7 +9,8 @@ import sys
 from agentctl.cli import launching
 from agentctl.cli.progress import Progress
 from agentctl.cli.slotting import Task
-from agentctl.cli.text import one_line
+from agentctl.cli.text import cut, one_line
+from agentctl.cli.verb import SAID
 from agentctl.control.group import Result, launch_all
 from agentctl.errors import AgentctlError
 from agentctl.truth.model import Session
@@ -73,7 +74,7 @@ def _complain(result: Result[Session]) -> None:
     print(f"agentctl: {result.slot.name}: {one_line(_why(result))}", file=sys.stderr)
     if isinstance(result.error, AgentctlError):
         for line in result.error.said:
-            print(f"  | {one_line(line)}", file=sys.stderr)
+            print(f"  | {cut(one_line(line), SAID)}", file=sys.stderr)
         if result.error.hint:
             print(f"  {one_line(result.error.hint)}", file=sys.stderr)
 

@@ -109,7 +109,7 @@ def _beginning(directory: str, branch: str, base: str | None, known: list[Checko
     if existing and elsewhere:
         raise Refused(
             f"branch {branch} is checked out in {elsewhere[0]}",
-            "name another branch, or remove that one: agentctl worktree clean " + branch,
+            f"another --group or --branch, or away with it: agentctl worktree clean {branch}",
         )
     return existing or commit(directory, base or "HEAD"), not existing
 
