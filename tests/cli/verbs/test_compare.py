@@ -1,9 +1,11 @@
 """`agentctl compare`."""
 
+from pathlib import Path
+
 from tests.control.grouping import Group
 from tests.control.repository import Repository
 from tests.fakes.demo import DemoStage
-from tests.running import agentctl_of, agentctl_on_a_terminal
+from tests.running import agentctl_of, agentctl_on_a_terminal, started
 
 
 def test_a_group(stage: DemoStage, repo: Repository) -> None:
@@ -43,6 +45,15 @@ def test_diffs_as_git_tells_them(stage: DemoStage, repo: Repository) -> None:
     ]
     assert "+x" in ran.lines
     assert ran.lines[-1] == "not known: it ran in a plain directory"
+
+
+def test_diffs_for_programs_are_byte_for_byte(stage: DemoStage, repo: Repository) -> None:
+    member = Group(stage, repo).add("opus", "write new.txt x")
+    (Path(member.made.path) / "latin.txt").write_bytes(b"na\xefve\n")
+    with started(stage, "compare", "fix", "--diff") as child:
+        out, _ = child.communicate(timeout=20)
+    assert b"\n+na\xefve\n" in out
+    assert out.index(b"=== opus") < out.index(b"diff --git"), "in the order in which it was said"
 
 
 def test_diffs_on_a_terminal_are_coloured_and_harmless(stage: DemoStage, repo: Repository) -> None:

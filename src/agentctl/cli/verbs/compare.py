@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import sys
 from typing import TYPE_CHECKING
 
@@ -81,7 +82,8 @@ def _show_patch(patch: Patch, *, colour: bool) -> None:
     elif not patch.text:
         print("unchanged")
     elif not sys.stdout.isatty():
-        print(patch.text, end="")  # byte for byte, for other programs
+        sys.stdout.flush()
+        sys.stdout.buffer.write(os.fsencode(patch.text))  # byte for byte, for other programs
     else:
         for line in text.many_lines(patch.text):
             print(text.paint(line, _colour(line), on=colour))
