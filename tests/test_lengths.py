@@ -37,3 +37,12 @@ def test_age(seconds: float, shown: str) -> None:
 def test_written_is_read_as_the_same(seconds: float, text: str) -> None:
     assert lengths.written(seconds) == text
     assert lengths.seconds(text) == seconds
+
+
+@pytest.mark.parametrize(
+    ("seconds", "told"),
+    [(-1, "0s"), (0.2, "1s"), (59.5, "60s"), (61, "2m"), (3599, "1h"), (7199.9, "2h"), (7140, "1h 59m"),
+     (86400 * 2 - 1, "2d"), (86400 + 3601, "1d 2h")],
+)  # fmt: skip
+def test_what_is_left(seconds: float, told: str) -> None:
+    assert lengths.left(seconds) == told

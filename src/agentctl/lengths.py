@@ -26,6 +26,22 @@ def age(seconds: float) -> str:
     return f"{max(0, int(seconds))}s"
 
 
+def left(seconds: float) -> str:
+    """`45s`, `12m`, `1h 59m`, `3d 2h`: until something comes. Never less than it is, and two units:
+    who is told `1h` does not expect two."""
+    whole = -int(-max(0.0, seconds) // 1)
+    if whole <= 60:
+        return f"{whole}s"
+    minutes = -(-whole // 60)
+    if minutes < 60:
+        return f"{minutes}m"
+    big, small, units = (minutes // 60, minutes % 60, "hm")
+    if big >= 24:
+        hours = -(-minutes // 60)
+        big, small, units = (hours // 24, hours % 24, "dh")
+    return f"{big}{units[0]}" + (f" {small}{units[1]}" if small else "")
+
+
 def written(seconds: float) -> str:
     """As a person would write it, and exactly: `7d`, `90m`, `1.5s`."""
     for unit in ("d", "h", "m"):

@@ -47,7 +47,7 @@ def test_an_agent_and_a_person_in_one_table(stage: DemoStage) -> None:
     assert ran.lines[1].endswith("it ends")
     assert ran.lines[2].startswith("~/mine")
     assert "me (a merge)" in ran.lines[2]
-    assert ran.lines[2].endswith("in 8h")
+    assert ran.lines[2].endswith("in 9h")
     puppet.kill()
     assert len(agentctl_of(stage, "locks").lines) == 2  # its directory is free at once
 

@@ -72,7 +72,7 @@ def test_it_survives_the_one_who_took_it(path: str, work: str) -> None:
 
 def test_its_time_ends_it(path: str, work: str, monkeypatch: pytest.MonkeyPatch) -> None:
     taken = locks.acquire(path, work, "me", None, 7200)
-    with pytest.raises(Refused, match=r"and free in 1h$"):
+    with pytest.raises(Refused, match=r"and free in 2h$"):
         locks.acquire(path, work, "you", None, None)
     assert taken.expires_at is not None
     _let_pass(monkeypatch, taken.expires_at)

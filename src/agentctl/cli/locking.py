@@ -10,7 +10,7 @@ from agentctl import paths
 from agentctl.cli import ask, table, text
 from agentctl.cli.table import Cell, Column
 from agentctl.errors import SourceError, Unreachable, UsageError
-from agentctl.lengths import age
+from agentctl.lengths import age, left, written
 from agentctl.store import locks
 from agentctl.truth.lock import Lock
 from agentctl.truth.look import home
@@ -56,7 +56,7 @@ def acquire(
     if as_json:
         print(json.dumps(state_shapes.locks([lock]), indent=1))
         return 0
-    until = f" for {age(ttl)}" if ttl is not None else ""
+    until = f" for {written(ttl)}" if ttl is not None else ""
     print(text.one_line(f"locked {lock.directory}{until}; agentctl unlock releases it"))
     return 0
 
@@ -115,4 +115,4 @@ def _until(lock: Lock, now: float) -> str:
         return "not known"
     if lock.identity is not None:
         return "it ends"
-    return f"in {age(lock.expires_at - now)}" if lock.expires_at is not None else "released"
+    return f"in {left(lock.expires_at - now)}" if lock.expires_at is not None else "released"

@@ -9,7 +9,7 @@ import time
 from typing import Any
 
 from agentctl.errors import Gone, NotFound, Refused, UsageError
-from agentctl.lengths import age
+from agentctl.lengths import age, left
 from agentctl.store import db
 from agentctl.truth import files
 from agentctl.truth.lock import Lock, namespace
@@ -129,7 +129,7 @@ def refusal(lock: Lock, otherwise: str = "") -> Refused:
     if lock.identity is None:
         told = f"{lock.directory} is locked by {lock.holder}, for {since} now"
         if lock.expires_at is not None:
-            told += f", and free in {age(lock.expires_at - time.time())}"
+            told += f", and free in {left(lock.expires_at - time.time())}"
         ways = [f"agentctl unlock {lock.directory} releases it"]
     else:
         told = f"{lock.directory} is in use by {lock.holder}, for {since} now"
