@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from agentctl import paths
-from agentctl.control import finish, hooks, output
+from agentctl.control import finish, hooks, output, programs
 from agentctl.errors import Gone, SourceError
 from agentctl.store import launches, ledger
 from agentctl.truth import procfs
@@ -265,3 +265,38 @@ def test_it_is_known_as_what_it_was_before(stage: DemoStage) -> None:
     )
     until(lambda: _lines(stage) != [], "the hook runs")
     assert _lines(stage) == ["agentctl-shim"]
+
+
+def test_a_wrapper_that_is_killed_is_not_the_end_of_the_agent(stage: DemoStage) -> None:
+    wrapper, over, log = stage.root / "wrapper", stage.root / "over", stage.root / "log"
+    # a shell gives what it starts in the background no standard input, unless it is told to
+    wrapper.write_text(f'#!/bin/sh\nexec 3<&0\n{sys.executable} "$@" <&3 &\nwait\n')
+    wrapper.chmod(0o755)
+    hook = f"test -e {over} && echo after >> {log} || echo before >> {log}"
+    ran = agentctl_of(
+        stage, "launch", "demo", "-p", "work 600", "--on-complete", hook,
+        AGENTCTL_ADAPTER_DEMO_BINARY=str(wrapper),
+    )  # fmt: skip
+    assert ran.code == 0, ran.err
+    (session,) = stage.survey().sessions
+    owner = session.seen.owner
+    assert owner is not None
+    parent = procfs.read_process(owner.parent, owner.identity.boot)
+    assert parent.comm == "wrapper"
+    with Handle(parent.identity) as handle:
+        handle.signal(signal.SIGKILL)
+        assert handle.wait(20)
+    until(lambda: log.exists() or any(_waits(p) for p in stage.processes()), "it waits for the agent")
+    over.touch()
+    with Handle(owner.identity) as handle:
+        handle.signal(signal.SIGKILL)
+        assert handle.wait(20)
+    until(log.exists, "the hook has run")
+    assert log.read_text() == "after\n"
+
+
+def _waits(process: procfs.Process) -> bool:
+    """Whether it is the finishing work, with a process in hand."""
+    if programs.called(process.argv) != "finish":
+        return False
+    return any("pidfd" in os.readlink(path) for path in Path(f"/proc/{process.pid}/fd").iterdir())

@@ -13,9 +13,10 @@ from agentctl import asking, paths
 from agentctl.adapters.plans import Announced, LaunchRequest
 from agentctl.adapters.registry import load, registered
 from agentctl.control import hooks, output
-from agentctl.errors import SourceError
+from agentctl.errors import Gone, SourceError
 from agentctl.store import launches, ledger
 from agentctl.truth.model import Exit, Launch, Session
+from agentctl.truth.pidfd import Handle
 from agentctl.truth.survey import Wanted
 
 
@@ -26,9 +27,21 @@ def main() -> None:
     with open("/proc/self/comm", "w", encoding="ascii") as file:
         file.write("agentctl-shim")  # as before: we are what stands between the agent and its hook
     try:
+        _outlast(state, launch_id)
         finish(state, launch_id)
     except Exception as error:  # noqa: BLE001 - whatever it was, nobody else can tell of it
         leave_word(state, launch_id, "finish", f"{type(error).__name__}: {error}")
+
+
+def _outlast(state: str, launch_id: str) -> None:
+    """What the shim saw the end of may have been a wrapper, and the agent lives on."""
+    note = _note(paths.notes_file(state), launch_id)
+    try:
+        if note is not None:
+            with Handle(note.identity) as agent:
+                agent.wait(None)
+    except Gone:  # the usual case
+        pass
 
 
 def finish(state: str, launch_id: str) -> None:
