@@ -141,3 +141,12 @@ def test_a_success_that_did_nothing_is_none(stage: DemoStage) -> None:
     since = session.seen.facts.last_activity_at
     with pytest.raises(StartFailed, match="exit code 0"):
         start(stage, again._replace(command=idle, before=since))
+
+
+def test_how_it_ended_where_nobody_can_tell(tmp_path: Path) -> None:
+    """The launch has failed anyway, and that is what is to be told."""
+    folder = tmp_path / "launches" / "1a"
+    assert arrival.how_it_ended(str(folder), "1a") is None, "deleted"
+    folder.mkdir(parents=True)
+    (folder / "exit").write_text('{"code"')
+    assert arrival.how_it_ended(str(folder), "1a") is None, "half a record"

@@ -8,7 +8,7 @@ from agentctl import asking, paths
 from agentctl.adapters.plans import Command
 from agentctl.control import output
 from agentctl.control.order import Order
-from agentctl.errors import Gone, StartFailed, Unreachable
+from agentctl.errors import Gone, SourceError, StartFailed, Unreachable
 from agentctl.store import launches, ledger
 from agentctl.truth import procfs
 from agentctl.truth.model import Exit, Launch, ProcessIdentity, Session
@@ -126,12 +126,15 @@ def how_it_ended(folder: str, launch_id: str) -> Exit | None:
     deadline = time.monotonic() + LAST_WORD
     from agentctl.truth.watch import Watch
 
-    with Watch([folder], []) as watch:
-        while (ended := launches.exit_record(notes, launch_id)) is None:
-            left = deadline - time.monotonic()
-            if left <= 0 or not watch.wait(left):
-                return None
-    return ended
+    try:
+        with Watch([folder], []) as watch:
+            while (ended := launches.exit_record(notes, launch_id)) is None:
+                left = deadline - time.monotonic()
+                if left <= 0 or not watch.wait(left):
+                    return None
+        return ended
+    except SourceError:  # its folder was deleted, or half a record: then it is not known
+        return None
 
 
 def _told(ended: Exit | None) -> str:
