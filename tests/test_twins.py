@@ -27,7 +27,7 @@ ALONE = {
     "adapters/pi/binding.py": "a part of adapters/pi/, tested through it",
     "adapters/pi/places.py": "a part of adapters/pi/, tested through it",
     "adapters/pi/transcript.py": "a part of adapters/pi/, tested through it",
-    "adapters/plans.py": "values without behaviour",
+    "adapters/plans.py": "values; which words are passed on is tested with each adapter",
     "testing/contract.py": "is a test suite itself: every adapter's tests run it",
     "testing/player.py": "is the program of the fake agents: every adapter's tests run it",
     "testing/puppet.py": "drives the fake agents: every adapter's tests use it",

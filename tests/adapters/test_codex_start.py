@@ -66,6 +66,13 @@ class TestLaunch:
         assert words[1:5] == ("exec", "-i", "a.png", "--json")
         assert words[-3:] == ("-m", "gpt-x", "-")
 
+    @pytest.mark.parametrize("word", ["--ephemeral", "-C", "--cd=/x"])
+    def test_which_session_it_runs_and_where_is_not_for_native_words(
+        self, tmp_path: Path, word: str
+    ) -> None:
+        with pytest.raises(UsageError, match=word.partition("=")[0]):
+            Codex().launch(asked(tmp_path, tmp_path, native=(word,)))
+
     @pytest.mark.parametrize("mode", Codex.permission_modes)
     def test_permission_modes(self, tmp_path: Path, mode: str) -> None:
         words = Codex().launch(asked(tmp_path, tmp_path, permission_mode=mode)).argv

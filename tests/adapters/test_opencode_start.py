@@ -61,6 +61,13 @@ class TestLaunch:
         automatic = OpenCode().launch(asked(tmp_path, tmp_path, permission_mode="auto"))
         assert automatic.argv == (*ALWAYS, "--auto")
 
+    @pytest.mark.parametrize("word", ["--session=x", "-s", "-c", "--attach", "--dir"])
+    def test_which_session_it_runs_and_where_is_not_for_native_words(
+        self, tmp_path: Path, word: str
+    ) -> None:
+        with pytest.raises(UsageError, match=word.partition("=")[0]):
+            OpenCode().launch(asked(tmp_path, tmp_path, native=(word,)))
+
     def test_a_model_without_a_provider(self, tmp_path: Path) -> None:
         with pytest.raises(UsageError, match="PROVIDER/MODEL"):
             OpenCode().launch(asked(tmp_path, tmp_path, model="fake-1"))

@@ -4,9 +4,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from signal import SIGINT, SIGTERM, Signals
 from typing import NamedTuple
+
+from agentctl.errors import UsageError
 
 # Reads the session's id from one line that the agent wrote to its output or error stream; None: this
 # line does not tell.
@@ -27,6 +29,17 @@ class LaunchRequest(NamedTuple):
     )
     native: tuple[str, ...] = ()  # words for the agent itself, passed through
     folder: str = ""  # where `Command.files` are going to be
+
+    def passed_on(self, ours: frozenset[str]) -> Iterator[str]:
+        """The native words. Raises UsageError for an option that is `ours` to give, or to leave out."""
+        for word in self.native:
+            option = word.partition("=")[0]
+            if option in ours:
+                raise UsageError(
+                    f"{option} is not for you to give",
+                    "agentctl tells the agent where to work, and on what",
+                )
+            yield word
 
 
 class Command(NamedTuple):

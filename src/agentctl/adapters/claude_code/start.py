@@ -84,10 +84,8 @@ def _options(request: LaunchRequest) -> Iterator[str]:
         yield from ("--permission-mode", _mode(request.permission_mode, request.environ))
     if request.system_prompt is not None:
         yield f"--append-system-prompt-file={request.folder}/{INSTRUCTIONS}"
-    for word in request.native:
-        if word.partition("=")[0] in OURS:
-            raise UsageError(f"{word.partition('=')[0]} is not for you to give: agentctl does")
-        yield word  # last: behind a "--" of theirs our own words would be part of the prompt
+    # last: behind a "--" of theirs our own words would be part of the prompt
+    yield from request.passed_on(OURS)
 
 
 def _mode(mode: str, environ: Environ) -> str:

@@ -25,6 +25,8 @@ from agentctl.truth.model import Observation
 LONGEST = 128 * 1024 - 1  # bytes of one argument, by the kernel
 AUTOMATIC = "approve-for-me"  # the one mode that is a switch; the others are sandboxes
 WORKTREE = "/.git/worktrees/"
+# They would make it work in another directory than the one that is locked, or keep no thread.
+OURS = frozenset({"-C", "--cd", "--ephemeral"})
 
 # A missing key shows 40 ms after the thread, a refused one after a round trip to the server.
 SETTLES = 1.0
@@ -78,7 +80,8 @@ def announced(line: bytes) -> str | None:
 
 
 def _options(request: LaunchRequest, cwd: str) -> Iterator[str]:
-    yield from request.native  # first: `-i FILE…` takes every word up to the next option, our `-` too
+    # first: `-i FILE…` takes every word up to the next option, our `-` too
+    yield from request.passed_on(OURS)
     yield from ("--json", "--skip-git-repo-check", "-C", cwd)
     if request.model is not None:
         yield from ("-m", request.model)

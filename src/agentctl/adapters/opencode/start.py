@@ -33,6 +33,11 @@ INSTRUCTIONS = "instructions.md"
 SETTINGS = "OPENCODE_CONFIG_CONTENT"
 # A model or a provider that there is not: the error came 0.9 to 2.0 s after the session.
 SETTLES = 2.5
+# They would make it go on with another session, in another directory, or in a process that is not ours.
+OURS = frozenset({
+    "--session", "-s", "--continue", "-c", "--fork", "--attach", "--dir", "--format",
+    "--interactive", "-i",
+})  # fmt: skip
 MODES = {"plan": ("--agent", "plan"), "auto": ("--auto",)}
 
 
@@ -123,7 +128,7 @@ def _options(request: LaunchRequest) -> Iterator[str]:
             )
         yield from ("--model", request.model)
     yield from MODES.get(request.permission_mode or "", ())
-    yield from request.native
+    yield from request.passed_on(OURS)
 
 
 def _instructions(request: LaunchRequest) -> tuple[tuple[str, bytes], ...]:

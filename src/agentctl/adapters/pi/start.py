@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from signal import SIGTERM
 
 from agentctl.adapters.plans import Command, LaunchRequest, StopPlan
-from agentctl.errors import Refused, UsageError
+from agentctl.errors import Refused
 from agentctl.truth import jsonl
 from agentctl.truth.jsonl import as_text
 from agentctl.truth.model import Observation
@@ -80,10 +80,7 @@ def _options(request: LaunchRequest) -> Iterator[str]:
     if request.system_prompt is not None:
         # a text or the name of a file that holds one
         yield from ("--append-system-prompt", f"{request.folder}/{INSTRUCTIONS}")
-    for word in request.native:
-        if word.partition("=")[0] in OURS:
-            raise UsageError(f"{word.partition('=')[0]} is not for you to give: agentctl does")
-        yield word
+    yield from request.passed_on(OURS)
 
 
 def _files(request: LaunchRequest) -> Iterator[tuple[str, bytes]]:
