@@ -74,7 +74,8 @@ def _steps(out: str) -> list[tuple[str, str]]:
 
 def _words(picture: str) -> list[str]:
     """The statuses in a list, from top to bottom."""
-    return [row.split()[1] for row in picture.splitlines()[3:] if row]
+    rows = picture.partition("\nID ")[2].splitlines()[1:]
+    return [row.split()[1] for row in rows if row]
 
 
 def test_every_step_says_what_is_and_shows_it(tmp_path: Path) -> None:
@@ -96,6 +97,7 @@ def test_every_step_says_what_is_and_shows_it(tmp_path: Path) -> None:
     assert sorted(words[3:]) == ["completed", "failed"]
     assert "  demo  waiting\n" in pictures[2]
     assert "  demo  killed\n" in pictures[3]
+    assert re.search(r"^\$ kill -KILL \d+$", pictures[3], flags=re.MULTILINE)
     assert _words(pictures[4]) == ["running", "idle"]
     assert "fix the checkout" in pictures[1]
     assert "fix the checkout" not in pictures[6]  # the label is gone, the truth is not

@@ -96,7 +96,9 @@ class Show:
         look = Look.take(self._environ)
         for found in survey(look, registered(["demo"]), deadline=PATIENCE).sessions:
             if found.seen.session_id == session and found.seen.owner is not None:
-                with Handle(found.seen.owner.identity) as handle:
+                identity = found.seen.owner.identity
+                print(f"$ kill -{number.name.removeprefix('SIG')} {identity.pid}", flush=True)
+                with Handle(identity) as handle:
                     handle.signal(number)
                     if number == signal.SIGKILL:
                         handle.wait(PATIENCE)
@@ -185,6 +187,7 @@ def _act(show: Show) -> None:
     show.agentctl("resume", done[:8], "work 1, exit 0", "--wait")
     show.wait(1)
     show.say("Delete our state directory. Labels go; the truth was never in it.")
+    print("$ rm -r ~/.agentctl", flush=True)
     shutil.rmtree(f"{show.home}/.agentctl")
     show.agentctl("list", "-a")
     show.wait(2)
