@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import io
 import json
 import os
 from pathlib import Path
@@ -246,3 +247,16 @@ def test_ctrl_c_while_waiting_tells_who_goes_on(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr("agentctl.control.vigil.Vigil", Interrupted)
     with pytest.raises(KeyboardInterrupt, match="still at work; to end it: agentctl stop 4f2a"):
         launching.finished([_session()], _given("demo", "--wait"))
+
+
+def test_who_types_a_prompt_is_told_how_to_end(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for terminal, told in ((True, "Ctrl-D"), (False, "")):
+        stdin = io.TextIOWrapper(io.BytesIO(b"go"))
+        monkeypatch.setattr(stdin, "isatty", lambda terminal=terminal: terminal, raising=False)
+        monkeypatch.setattr("sys.stdin", stdin)
+        assert launching.prompt(_given("demo", "-"), None, stdin=True) == "go"
+        shown = capsys.readouterr().err
+        assert told in shown
+        assert bool(shown) == terminal

@@ -198,15 +198,3 @@ def test_sizes(text: str, number: int) -> None:
 def test_no_sizes(text: str) -> None:
     with pytest.raises(UsageError, match="not a size"):
         size(text)
-
-
-def test_who_types_it_is_told_how_to_end(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    _stdin(monkeypatch, b"go")
-    assert composed(Sources(stdin=True)) == "go"
-    assert capsys.readouterr().err == ""
-    _stdin(monkeypatch, b"go")
-    monkeypatch.setattr(sys.stdin, "isatty", lambda: True, raising=False)
-    assert composed(Sources(stdin=True)) == "go"
-    assert "Ctrl-D" in capsys.readouterr().err

@@ -142,7 +142,15 @@ def prompt(
     shared = (begins, arguments.spec, arguments.file, arguments.max_file_size)
     if own is not None:
         return composed(Sources(own, None, False, *shared))
+    if stdin:
+        invite()
     return composed(Sources(arguments.prompt, arguments.prompt_file, stdin, *shared))
+
+
+def invite() -> None:
+    """To type, at a terminal: else it looks as if nothing happened."""
+    if sys.stdin is not None and sys.stdin.isatty():
+        print("agentctl: type the prompt; Ctrl-D on a line of its own ends it", file=sys.stderr)
 
 
 def described(start: Prepared) -> Description:

@@ -57,16 +57,8 @@ def _main(sources: Sources) -> str | None:
     if sources.file is not None:
         return _read(sources.file, None)
     if sources.stdin:
-        return _standard_input()
+        return _text(sys.stdin.buffer.read(), "standard input") if sys.stdin is not None else None
     return sources.text
-
-
-def _standard_input() -> str | None:
-    if sys.stdin is None:  # it was closed
-        return None
-    if sys.stdin.isatty():  # else it looks as if nothing happened
-        print("agentctl: type the prompt; Ctrl-D on a line of its own ends it", file=sys.stderr)
-    return _text(sys.stdin.buffer.read(), "standard input")
 
 
 def _attached(kind: str, path: str, limit: int) -> str:

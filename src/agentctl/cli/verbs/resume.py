@@ -71,6 +71,8 @@ def _message(arguments: argparse.Namespace) -> str:
     if text is not None and arguments.prompt is not None:
         raise UsageError("more than one message", "one of MESSAGE and -p TEXT is enough")
     text = arguments.prompt if text is None else text
+    if stdin:
+        launching.invite()
     return composed(Sources(text, arguments.prompt_file, stdin))
 
 
