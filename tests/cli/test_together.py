@@ -137,3 +137,21 @@ def test_ctrl_c_tells_what_has_started_and_how_to_end_it(stage: DemoStage, repo:
         assert child.returncode == 130
     assert len(out.split()) == 2
     assert b"agentctl stop --group g ends those that started" in err
+
+
+def test_a_second_ctrl_c_leaves_and_tells_how_to_end_what_has_started(
+    stage: DemoStage, repo: Repository
+) -> None:
+    hook = f"touch {stage.root}/begun; until [ -e {stage.root}/go ]; do sleep 0.05; done"
+    words = ("--adapter", "demo", "--adapter", "demo", "-p", "work 600", "--cwd", str(repo.path))
+    with started(stage, "launch", *words, "--group", "g", "--on-create", hook) as child:
+        until((stage.root / "begun").exists, "the hook of one of them")
+        child.send_signal(signal.SIGINT)
+        assert child.stderr is not None
+        while b"interrupted" not in (line := child.stderr.readline()):
+            assert line
+        child.send_signal(signal.SIGINT)
+        _, err = child.communicate(timeout=DEADLINE)
+        assert child.returncode == 130
+    (stage.root / "go").touch()
+    assert b"agentctl: left; agentctl stop --group g ends what has started\n" in err

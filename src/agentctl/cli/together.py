@@ -29,7 +29,11 @@ def run(state: str, task: Task) -> int:
         interrupts.append("Ctrl-C")
         shown.say("interrupted: no more are begun; Ctrl-C again leaves at once")
 
-    results = launch_all(task.slots, lambda slot: task.start(state, slot), news, interrupted)
+    try:
+        results = launch_all(task.slots, lambda slot: task.start(state, slot), news, interrupted)
+    except KeyboardInterrupt:
+        told = f"left; agentctl stop --group {task.group} ends what has started"
+        raise KeyboardInterrupt(told) from None
     sessions = [result.got for result in results if result.got is not None]
     failed = [result for result in results if result.got is None]
     for result in failed:
