@@ -28,8 +28,10 @@ def stage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[DemoStage
 
 def test_labels_come_from_our_notes(stage: DemoStage) -> None:
     puppet = stage.start()
-    note = Launch("l1", puppet.identity, puppet.session_id, "mine", "g", created_at=1.0)
-    ledger.record(paths.notes_file(stage.environ["AGENTCTL_HOME"]), note)
+    note = Launch("l1", puppet.identity, puppet.session_id, "mine", "g", created_at=1.0)._replace(
+        namespace=os.readlink("/proc/self/ns/pid")
+    )
+    ledger.begin(paths.notes_file(stage.environ["AGENTCTL_HOME"]), note)
     (session,) = asking.everything().sessions
     assert session.launch == note
 
@@ -46,7 +48,7 @@ def test_notes_that_make_no_sense_cost_labels_only(stage: DemoStage) -> None:
 
 def test_a_note_alone_makes_no_session(stage: DemoStage) -> None:
     note = Launch("l1", ProcessIdentity("b", 1, 2), "some-id", name="ghost")
-    ledger.record(paths.notes_file(stage.environ["AGENTCTL_HOME"]), note)
+    ledger.begin(paths.notes_file(stage.environ["AGENTCTL_HOME"]), note)
     assert asking.everything(Wanted()).sessions == []
 
 

@@ -303,7 +303,7 @@ def test_labels_in_a_read_only_home(stranger_home: Path) -> None:
     _with_sessions(stranger_home)
     state = stranger_home / ".agentctl"
     note = Launch("1", ProcessIdentity("b", 1, 2), "old-one", name="a label")
-    ledger.record(str(state / "state.db"), note)
+    ledger.begin(str(state / "state.db"), note)
     for path, mode in ((state, 0o500), (state / "state.db", 0o400)):
         os.chown(path, STRANGER, STRANGER)
         path.chmod(mode)

@@ -42,7 +42,7 @@ def found(*given: str, answers: Answers | None = None) -> list[str | None]:
 
 def noted(stage: DemoStage, puppet: Puppet, group: str) -> None:
     note = Launch(f"l{puppet.pid}", puppet.identity, puppet.session_id, group=group, created_at=1.0)
-    ledger.record(paths.notes_file(stage.environ["AGENTCTL_HOME"]), note)
+    ledger.begin(paths.notes_file(stage.environ["AGENTCTL_HOME"]), note)
 
 
 def test_options_may_stand_between_the_ids() -> None:

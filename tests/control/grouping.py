@@ -48,7 +48,7 @@ class Group:
             worktree=made,
             created_at=time.time(),
         )
-        ledger.record(self.notes, note)
+        ledger.begin(self.notes, note)
         for step in steps:
             puppet.do(step)
         return Member(puppet, note)
@@ -62,5 +62,5 @@ class Group:
         end = float(int(time.time()) + 1)  # whole seconds, so that their difference is exact
         runs = () if check is None else (HookRun("on-complete", "make test", check, 1.5, "/log"),)
         note = member.note._replace(created_at=end - seconds, ended=Exit(code, end, ""), hooks=runs)
-        ledger.record(self.notes, note)
+        ledger.begin(self.notes, note)
         return member._replace(note=note)

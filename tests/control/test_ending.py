@@ -92,7 +92,7 @@ def test_one_in_another_container_is_not_ended_from_here(stage: Doomed) -> None:
     notes = paths.notes_file(os.environ["AGENTCTL_HOME"])
     elsewhere = ProcessIdentity(procfs.boot_id(), 1 << 22, 1)
     note = Launch("l1", elsewhere, "s", adapter="demo", on_complete=f"echo >> {hook}")
-    ledger.record(notes, note)
+    ledger.begin(notes, note)
     with db.transaction(notes) as connection:
         connection.execute("update launch set detail = json_set(detail, '$.namespace', 'pid:[1]')")
     assert not ending.recorded(note)

@@ -177,7 +177,7 @@ def test_what_cannot_be_done_is_said_beside_the_launch(here: DemoStage) -> None:
     assert (ended.folder / "finish").read_text() == "a word\n"
     finish.leave_word(ended.state, "none", "finish", "a word")  # no folder, no readers
     program = "from agentctl.control.finish import main; main()"
-    ledger.record(ended.notes, ended.note()._replace(id="2b"))
+    ledger.begin(ended.notes, ended.note()._replace(id="2b"))
     folder = Path(launches.folder(ended.notes, "2b"))
     (folder / "on-complete").mkdir(parents=True)
     subprocess.run(
@@ -299,4 +299,7 @@ def _waits(process: procfs.Process) -> bool:
     """Whether it is the finishing work, with a process in hand."""
     if programs.called(process.argv) != "finish":
         return False
-    return any("pidfd" in os.readlink(path) for path in Path(f"/proc/{process.pid}/fd").iterdir())
+    try:
+        return any("pidfd" in os.readlink(path) for path in Path(f"/proc/{process.pid}/fd").iterdir())
+    except FileNotFoundError:  # it opens and closes other things, too
+        return False

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from agentctl.control import hooks, uproot
+from agentctl.control import hooks, programs, uproot
 from agentctl.errors import Forbidden, Gone, SourceError
 from agentctl.truth import procfs
 from agentctl.truth.model import HookRun, Launch, ProcessIdentity, Verdict, Worktree
@@ -40,7 +40,7 @@ class Bench:
         found = []
         for process in procfs.read_table().values():
             try:
-                if process.alive and process.environ().get(hooks.MARKER, "").startswith(self.note.id):
+                if process.alive and process.environ().get(programs.HOOK, "").startswith(self.note.id):
                     found.append(process.identity)
             except SourceError:
                 continue
@@ -210,4 +210,4 @@ def test_a_process_of_a_hook_is_known_by_its_marker(bench: Bench) -> None:
     until(lambda: len(bench.left()) == 1, "the one it left")
     process = procfs.current(bench.left()[0])
     assert process is not None
-    assert process.environ()[hooks.MARKER] == f"{bench.note.id}/on-complete"
+    assert process.environ()[programs.HOOK] == f"{bench.note.id}/on-complete"

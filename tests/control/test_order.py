@@ -9,7 +9,8 @@ import pytest
 
 from agentctl.adapters.plans import Command, LaunchRequest
 from agentctl.control import order
-from agentctl.control.order import MARKER, Prepared, Wish, prepared
+from agentctl.control.order import Prepared, Wish, prepared
+from agentctl.control.programs import LAUNCH
 from agentctl.errors import StartFailed, UsageError
 from agentctl.truth.model import Facts, Observation, Worktree
 
@@ -48,9 +49,9 @@ def _prepared(tmp_path: Path, caller: dict[str, str] | None = None, **more: obje
 
 def test_the_agent_gets_the_callers_environment(agent: Agent, tmp_path: Path) -> None:
     start = _prepared(tmp_path)
-    marker = start.order.environ[MARKER]
-    assert start.order.environ == {**CALLER, "PWD": str(tmp_path), MARKER: marker}
-    assert dict(start.added) == {"PWD": str(tmp_path), MARKER: marker}
+    marker = start.order.environ[LAUNCH]
+    assert start.order.environ == {**CALLER, "PWD": str(tmp_path), LAUNCH: marker}
+    assert dict(start.added) == {"PWD": str(tmp_path), LAUNCH: marker}
     assert start.removed == ()
     assert marker == start.order.id
     assert agent.asked[0][1].environ == start.order.environ
@@ -66,7 +67,7 @@ def test_outer_agents_marks_are_taken_away(agent: Agent, tmp_path: Path) -> None
     start = _prepared(tmp_path, {**CALLER, **outer, "ANTHROPIC_API_KEY": "k"})
     assert start.order.environ.get("CLAUDECODE") is None
     assert start.order.environ.get("AGENTCTL_HOOK") is None  # or it would end with that hook
-    assert start.order.environ[MARKER] == start.order.id
+    assert start.order.environ[LAUNCH] == start.order.id
     assert start.order.environ["ANTHROPIC_API_KEY"] == "k"
     assert set(start.removed) == {"CLAUDECODE", "AGENTCTL_HOOK"}
     assert agent.asked[0][1].environ.get("CLAUDECODE") is None
@@ -102,9 +103,9 @@ def test_what_the_adapter_adds_to_what_the_person_sets_is_kept(tmp_path: Path) -
 
 def test_our_own_mark_is_nobodys_to_set(agent: Agent, tmp_path: Path) -> None:
     """By it `stop` finds what an agent leaves behind."""
-    start = _prepared(tmp_path, environ=((MARKER, "mine"),))
-    assert start.order.environ[MARKER] == start.order.id
-    assert agent.asked[0][1].environ[MARKER] == start.order.id
+    start = _prepared(tmp_path, environ=((LAUNCH, "mine"),))
+    assert start.order.environ[LAUNCH] == start.order.id
+    assert agent.asked[0][1].environ[LAUNCH] == start.order.id
 
 
 def test_the_program_is_looked_for_where_the_agent_would(agent: Agent, tmp_path: Path) -> None:

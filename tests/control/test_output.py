@@ -60,14 +60,14 @@ def test_it_is_removed_with_all_in_it_and_may_be_gone(folder: Path) -> None:
 
 
 def test_lines_come_once_and_whole(folder: Path) -> None:
-    lines = output.Lines(str(folder))
-    assert list(lines.new()) == []  # nothing was started yet
-    _append(folder / "stdout", b"one\ntw")
-    _append(folder / "stderr", b"oh\n")
-    assert list(lines.new()) == [b"one", b"oh"]
-    assert list(lines.new()) == []
-    _append(folder / "stdout", b"o\n\nfour")
-    assert list(lines.new()) == [b"two", b""]
+    with output.Lines(str(folder)) as lines:
+        assert list(lines.new()) == []  # nothing was started yet
+        _append(folder / "stdout", b"one\ntw")
+        _append(folder / "stderr", b"oh\n")
+        assert list(lines.new()) == [b"one", b"oh"]
+        assert list(lines.new()) == []
+        _append(folder / "stdout", b"o\n\nfour")
+        assert list(lines.new()) == [b"two", b""]
 
 
 @given(st.lists(st.binary(max_size=20), max_size=8))
@@ -75,10 +75,11 @@ def test_however_it_is_cut_the_lines_are_the_same(
     tmp_path_factory: pytest.TempPathFactory, pieces: list[bytes]
 ) -> None:
     folder = tmp_path_factory.mktemp("cut")
-    lines, got = output.Lines(str(folder)), []
-    for piece in pieces:
-        _append(folder / "stdout", piece)
-        got += list(lines.new())
+    got = []
+    with output.Lines(str(folder)) as lines:
+        for piece in pieces:
+            _append(folder / "stdout", piece)
+            got += list(lines.new())
     assert got == b"".join(pieces).split(b"\n")[:-1]
 
 
@@ -86,11 +87,11 @@ def test_a_line_without_end_costs_no_memory_and_no_other_line(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(output, "WINDOW", 8)
-    lines = output.Lines(str(folder))
-    _append(folder / "stdout", b"one\ntwo\n" + b"x" * 20)
-    assert list(lines.new()) == [b"one", b"two"]
-    _append(folder / "stdout", b"id\nfour\n")
-    assert list(lines.new()) == [b"four"]
+    with output.Lines(str(folder)) as lines:
+        _append(folder / "stdout", b"one\ntwo\n" + b"x" * 20)
+        assert list(lines.new()) == [b"one", b"two"]
+        _append(folder / "stdout", b"id\nfour\n")
+        assert list(lines.new()) == [b"four"]
 
 
 def test_last_words_are_those_of_both_streams(folder: Path) -> None:
@@ -117,7 +118,18 @@ def test_last_words_need_not_be_text(folder: Path) -> None:
 
 
 def test_a_deleted_folder_says_nothing(folder: Path) -> None:
-    lines = output.Lines(str(folder))
-    output.remove(str(folder))
-    assert list(lines.new()) == []
+    with output.Lines(str(folder)) as lines:
+        output.remove(str(folder))
+        assert list(lines.new()) == []
     assert output.last_words(str(folder)) == ()
+
+
+def test_what_was_seen_once_is_heard_to_its_end(folder: Path) -> None:
+    """Our state may be deleted while an agent starts."""
+    _append(folder / "stdout", b"one\n")
+    with output.Lines(str(folder)) as lines, (folder / "stdout").open("ab") as agent:
+        assert list(lines.new()) == [b"one"]
+        output.remove(str(folder))
+        agent.write(b"two\n")
+        agent.flush()
+        assert list(lines.new()) == [b"two"]

@@ -50,7 +50,7 @@ class State:
         """`ended`, `created`: how long ago."""
         launch_id = new_id()
         note = Launch(launch_id, identity, created_at=time.time() - created, on_complete=hook)
-        ledger.record(self.notes, note)
+        ledger.begin(self.notes, note)
         folder = Path(launches.folder(self.notes, launch_id))
         if files:
             folder.mkdir(parents=True)

@@ -92,3 +92,8 @@ def test_no_two_are_called_the_same(given_: list[Slot]) -> None:
     for names in ([slot.name for slot in made], [slot.branch for slot in made]):
         folded = [(name or "").casefold() for name in names]
         assert len(set(folded)) == len(given_)
+
+
+def test_where_some_have_no_model_agents_tell_them_apart() -> None:
+    given = (Slot("claude-code"), Slot("codex"), Slot("pi", "fake/fake-1"))
+    assert [slot.name for slot in slots(given, "g")] == ["claude-code", "codex", "pi"]

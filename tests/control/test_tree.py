@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agentctl.control import programs
-from agentctl.control.tree import HOOK, LAUNCH, SHIM, Family, Tree, inside, is_control
+from agentctl.control.programs import HOOK, LAUNCH
+from agentctl.control.tree import SHIM, Family, Tree, inside, is_control
 from agentctl.testing import Puppet
 from agentctl.truth import procfs
 from agentctl.truth.judge import judge

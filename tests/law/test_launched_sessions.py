@@ -8,6 +8,7 @@ import signal
 from pathlib import Path
 from typing import Any
 
+from agentctl.store import launches, ledger
 from agentctl.testing import Stage
 from agentctl.truth.pidfd import Handle
 from agentctl.truth.procfs import Process
@@ -140,3 +141,23 @@ def test_an_exit_code_is_not_believed_of_a_later_owner(stage: Stage) -> None:
     after = row(stage, session["id"])
     assert (after["outcome"], after["exit_code"]) == ("completed", None)
     assert [e["trusted"] for e in after["evidence"] if e["claim"] == "exited"] == [False]
+
+
+def test_launched_where_we_cannot_look_it_is_not_called_dead(stage: Stage) -> None:
+    """In a container that shares our home: not seeing its process proves nothing."""
+    session = launched(stage, "work 600")
+    kill(owner(stage, session))
+    until_stopped(stage, session["id"])
+    until(lambda: shims(stage) == [], "the finishing work is done")
+    notes = f"{state(stage)}/state.db"
+    (note,) = launches.recorded(notes)
+    for path in (state(stage) / "launches").glob("*/exit"):
+        path.unlink()
+    elsewhere = note._replace(ended=None, namespace="pid:[1]")
+    ledger.forget(notes, [note.id])
+    ledger.begin(notes, elsewhere)
+    after = row(stage, session["id"])
+    assert (after["status"], after["outcome"]) == ("unknown", None)
+    assert "another pid namespace" in after["reason"]
+    ledger.begin(notes, elsewhere._replace(identity=note.identity._replace(boot="another")), force=True)
+    assert row(stage, session["id"])["status"] == "stopped"  # no process outlives a boot

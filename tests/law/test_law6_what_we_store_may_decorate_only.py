@@ -36,7 +36,7 @@ def state(stage: Stage) -> Path:
 
 def note(stage: Stage, puppet: Puppet, name: str) -> None:
     launch = Launch(f"launch-{name}", puppet.identity, puppet.session_id, name, "a group")
-    ledger.record(str(state(stage) / "state.db"), launch)
+    ledger.begin(str(state(stage) / "state.db"), launch)
 
 
 def scene(stage: Stage) -> tuple[str, str]:
@@ -198,8 +198,8 @@ def test_notes_of_nobody_make_no_row(stage: Stage) -> None:
     other_boot = ProcessIdentity("another boot", puppet.pid, puppet.identity.start)
     recycled = puppet.identity._replace(start=puppet.identity.start - 1)
     for number, identity in enumerate((never, other_boot, recycled)):
-        ledger.record(path, Launch(f"l{number}", identity, None, f"ghost {number}"))
-    ledger.record(path, Launch("l9", never, "no-such-session", "ghost 9"))
+        ledger.begin(path, Launch(f"l{number}", identity, None, f"ghost {number}"))
+    ledger.begin(path, Launch("l9", never, "no-such-session", "ghost 9"))
     assert rows(stage) == before
     for verb in VERBS:
         assert [row["launch"] for row in agentctl_json(stage, *verb)["sessions"]] == [None]

@@ -22,20 +22,21 @@ def path(tmp_path: Path) -> str:
 
 
 def test_what_is_recorded_is_told(path: str) -> None:
-    bare = Launch("1", IDENTITY, created_at=1.0)
+    bare = Launch("1", IDENTITY, created_at=1.0, namespace="pid:[1]")
     full = Launch(
         "2", IDENTITY, "s", "näme \x1b", "group", "spec", (("a", "1"), ("b\n", "\u202e")), "demo", "/w",
         "m-1", Worktree("/r", "/r-worktrees/b", "b", "c0ffee"), "make test", 2.0,
         Exit(-9, 3.0, f"{path}#2"), (HookRun("on-complete", "make test", 0, 1.5, "/o"),),
+        None, "pid:[1]",
     )  # fmt: skip
-    ledger.record(path, bare)
-    ledger.record(path, full)
+    ledger.begin(path, bare)
+    ledger.begin(path, full)
     assert launches.recorded(path) == [bare, full]
 
 
 def test_the_same_launch_is_one_note(path: str) -> None:
-    ledger.record(path, Launch("1", IDENTITY))
-    ledger.record(path, Launch("1", IDENTITY, "s", name="later"))
+    ledger.begin(path, Launch("1", IDENTITY))
+    ledger.begin(path, Launch("1", IDENTITY, "s", name="later"))
     assert [note.name for note in launches.recorded(path)] == ["later"]
 
 
@@ -57,13 +58,13 @@ def test_an_empty_file_holds_no_note(path: str) -> None:
     Path(path).parent.mkdir()
     Path(path).touch()
     assert launches.recorded(path) == []
-    ledger.record(path, Launch("1", IDENTITY))
+    ledger.begin(path, Launch("1", IDENTITY))
     assert len(launches.recorded(path)) == 1
 
 
 @pytest.mark.parametrize("meta", ["{", "[]", "7", ""])
 def test_a_note_that_makes_no_sense_is_told(path: str, meta: str) -> None:
-    ledger.record(path, Launch("1", IDENTITY))
+    ledger.begin(path, Launch("1", IDENTITY))
     connection = sqlite3.connect(path)
     with connection:
         connection.execute("update launch set meta = ?", (meta,))
@@ -74,7 +75,7 @@ def test_a_note_that_makes_no_sense_is_told(path: str, meta: str) -> None:
 
 def test_a_name_that_cannot_be_written_is_told(path: str) -> None:
     with pytest.raises(Malformed):
-        ledger.record(path, Launch("1", IDENTITY, name="\udcff"))
+        ledger.begin(path, Launch("1", IDENTITY, name="\udcff"))
 
 
 _WRITER = f"""
@@ -83,7 +84,7 @@ from agentctl.store import launches, ledger
 from agentctl.truth.model import Exit, HookRun, Launch, ProcessIdentity, Worktree
 sys.stdin.readline()
 for number in range({NOTES}):
-    ledger.record(sys.argv[1], Launch(f"{{sys.argv[2]}}/{{number}}", ProcessIdentity("b", 1, 2)))
+    ledger.begin(sys.argv[1], Launch(f"{{sys.argv[2]}}/{{number}}", ProcessIdentity("b", 1, 2)))
 """
 
 

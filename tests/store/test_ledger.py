@@ -78,21 +78,21 @@ def test_what_is_learned_moves_the_lock_to_the_process_that_runs_it(path: str, w
 
 def test_an_end_is_claimed_once(path: str) -> None:
     assert not ledger.claim_end(path, "1a")  # nobody knows it
-    ledger.record(path, Launch("1a", ME))
-    ledger.record(path, Launch("2b", ME))
+    ledger.begin(path, Launch("1a", ME))
+    ledger.begin(path, Launch("2b", ME))
     assert ledger.claim_end(path, "1a")
     assert not ledger.claim_end(path, "1a")
     assert ledger.claim_end(path, "2b")
 
 
 def test_of_twenty_who_claim_an_end_one_has_it(path: str) -> None:
-    ledger.record(path, Launch("1a", ME))
+    ledger.begin(path, Launch("1a", ME))
     told = race(20, "assert ledger.claim_end(sys.argv[1], '1a') or sys.stdout.write('not ')", path)
     assert sorted(told) == [*["not won"] * 19, "won"]
 
 
 def test_how_it_ended_and_what_its_hooks_did(path: str) -> None:
-    ledger.record(path, Launch("1a", ME))
+    ledger.begin(path, Launch("1a", ME))
     ledger.ended(path, "1a", Exit(-9, 12.5, "anywhere"))
     runs = [
         HookRun("on-create", "a 'b' \"c\"\n", 0, 0.5, "/o"),
@@ -116,7 +116,7 @@ def test_what_is_forgotten_leaves_nothing(path: str, work: str) -> None:
 
 def test_a_note_knows_where_its_process_can_be_seen(path: str) -> None:
     """In which pid namespace, for whoever asks later whether it is dead."""
-    ledger.record(path, Launch("1a", ME))
+    ledger.begin(path, Launch("1a", ME))
     connection = sqlite3.connect(path)
     told = connection.execute("select detail ->> 'namespace' from launch").fetchone()
     connection.close()

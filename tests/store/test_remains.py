@@ -22,8 +22,8 @@ def path(tmp_path: Path) -> str:
 
 
 def test_what_is_told(path: str) -> None:
-    ledger.record(path, Launch("1a", ME, "s", "n", on_complete="make test", created_at=1.0))
-    ledger.record(path, Launch("2b", DEAD, created_at=2.0))
+    ledger.begin(path, Launch("1a", ME, "s", "n", on_complete="make test", created_at=1.0))
+    ledger.begin(path, Launch("2b", DEAD, created_at=2.0))
     ledger.ended(path, "2b", Exit(0, 5.0, ""))
     ledger.claim_end(path, "2b")
     one, two = remains.recorded(path)
@@ -33,7 +33,7 @@ def test_what_is_told(path: str) -> None:
 
 
 def test_who_may_live(path: str) -> None:
-    ledger.record(path, Launch("1a", ME))
+    ledger.begin(path, Launch("1a", ME))
     [note] = remains.recorded(path)
     assert note.may_live
     dead = note._replace(identity=DEAD)
@@ -60,7 +60,7 @@ def test_rubbish_is_an_answer(path: str) -> None:
 
 
 def test_a_note_of_an_older_agentctl(path: str) -> None:
-    ledger.record(path, Launch("1a", DEAD))
+    ledger.begin(path, Launch("1a", DEAD))
     connection = sqlite3.connect(path)
     with connection:
         connection.execute("update launch set detail = '{}'")

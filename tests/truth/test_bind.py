@@ -1,12 +1,16 @@
 """Which process runs which session."""
 
+import subprocess
+import sys
 from itertools import pairwise
+from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentctl.truth.bind import METHODS, Method, Tie, bind, nobody
+from agentctl.truth import procfs
+from agentctl.truth.bind import METHODS, Method, Tie, bind, nobody, twins
 from agentctl.truth.procfs import Process
 from tests.truth.strategies import process, ties
 
@@ -155,3 +159,51 @@ def test_who_wrote_at_an_unknown_time_may_be_anyone() -> None:
 def test_nobody_left_is_the_kernel_s_word() -> None:
     found = nobody([], 0, boot_time=0.0, ticks=100, written_at=5.0)
     assert (found.claim, found.authority, found.address) == ("gone", "kernel", "/proc")
+
+
+class Shown(Process):
+    """A process as others are shown it, in no process table."""
+
+    __slots__ = ()
+
+    def __init__(
+        self, pid: int, parent: int, argv: tuple[str, ...], exe: str | None, layout: int
+    ) -> None:
+        super().__init__(process(pid).identity, parent, "S", "agent", layout=layout)
+        self._argv, self._exe, self._described = argv, exe, True
+
+
+def test_a_child_between_fork_and_exec_is_a_twin() -> None:
+    parent = Shown(10, 1, ("agent", "x"), "/bin/agent", 5)
+    forked = Shown(11, 10, ("agent", "x"), "/bin/agent", 5)
+    again = Shown(12, 10, ("agent", "x"), "/bin/agent", 6)  # executed the same once more
+    words = Shown(13, 10, ("agent", "y"), "/bin/agent", 5)
+    other = Shown(14, 10, ("agent", "x"), "/bin/sh", 5)
+    apart = Shown(15, 1, ("agent", "x"), "/bin/agent", 5)
+    assert twins([parent, forked, again, words, other, apart]) == {11}
+    assert twins([forked]) == set()
+
+
+def test_a_real_fork_is_a_twin_and_a_real_exec_is_none(tmp_path: Path) -> None:
+    program = (
+        "import os, sys, subprocess\n"
+        "child = os.fork()\n"
+        "if child == 0:\n"
+        "    sys.stdin.read()\n"
+        "    os._exit(0)\n"
+        "words = [sys.executable, '-c', 'import sys; sys.stdin.read()']\n"
+        "again = subprocess.Popen(words)\n"
+        "print(child, again.pid, flush=True)\n"
+        "sys.stdin.read()\n"
+        "os.waitpid(child, 0)\n"
+        "again.wait()\n"
+    )
+    with subprocess.Popen(
+        [sys.executable, "-c", program], stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd=tmp_path
+    ) as parent:
+        assert parent.stdin is not None
+        assert parent.stdout is not None
+        forked, again = map(int, parent.stdout.readline().split())
+        family = [procfs.read_process(pid, procfs.boot_id()) for pid in (parent.pid, forked, again)]
+        assert twins(family) == {forked}
+        parent.stdin.close()

@@ -4,7 +4,6 @@ import os
 import pwd
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from itertools import count
@@ -15,7 +14,7 @@ import pytest
 
 from agentctl.errors import Forbidden, Gone, Malformed
 from agentctl.truth import procfs
-from agentctl.truth.look import Environ, Look, Stamp, home, twins, xdg
+from agentctl.truth.look import Environ, Look, Stamp, home, xdg
 from agentctl.truth.model import Evidence, Facts
 from agentctl.truth.procfs import Process
 from tests.fakes.stranger import Stranger
@@ -113,54 +112,6 @@ def test_the_fate_of_a_process_that_a_record_names(tmp_path: Path) -> None:
         assert (gone.claim, exited.claim, exited.value) == ("gone", "exited", -signal.SIGKILL)
     (gone,) = fate(identity.start)
     assert "does not exist any more" in gone.note
-
-
-class Shown(Process):
-    """A process as others are shown it, in no process table."""
-
-    __slots__ = ()
-
-    def __init__(
-        self, pid: int, parent: int, argv: tuple[str, ...], exe: str | None, layout: int
-    ) -> None:
-        super().__init__(process(pid).identity, parent, "S", "agent", layout=layout)
-        self._argv, self._exe, self._described = argv, exe, True
-
-
-def test_a_child_between_fork_and_exec_is_a_twin() -> None:
-    parent = Shown(10, 1, ("agent", "x"), "/bin/agent", 5)
-    forked = Shown(11, 10, ("agent", "x"), "/bin/agent", 5)
-    again = Shown(12, 10, ("agent", "x"), "/bin/agent", 6)  # executed the same once more
-    words = Shown(13, 10, ("agent", "y"), "/bin/agent", 5)
-    other = Shown(14, 10, ("agent", "x"), "/bin/sh", 5)
-    apart = Shown(15, 1, ("agent", "x"), "/bin/agent", 5)
-    assert twins([parent, forked, again, words, other, apart]) == {11}
-    assert twins([forked]) == set()
-
-
-def test_a_real_fork_is_a_twin_and_a_real_exec_is_none(tmp_path: Path) -> None:
-    program = (
-        "import os, sys, subprocess\n"
-        "child = os.fork()\n"
-        "if child == 0:\n"
-        "    sys.stdin.read()\n"
-        "    os._exit(0)\n"
-        "words = [sys.executable, '-c', 'import sys; sys.stdin.read()']\n"
-        "again = subprocess.Popen(words)\n"
-        "print(child, again.pid, flush=True)\n"
-        "sys.stdin.read()\n"
-        "os.waitpid(child, 0)\n"
-        "again.wait()\n"
-    )
-    with subprocess.Popen(
-        [sys.executable, "-c", program], stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd=tmp_path
-    ) as parent:
-        assert parent.stdin is not None
-        assert parent.stdout is not None
-        forked, again = map(int, parent.stdout.readline().split())
-        family = [procfs.read_process(pid, procfs.boot_id()) for pid in (parent.pid, forked, again)]
-        assert twins(family) == {forked}
-        parent.stdin.close()
 
 
 # settings

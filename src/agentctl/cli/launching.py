@@ -162,7 +162,7 @@ def described(start: Prepared) -> Description:
         "command": list(order.command.argv),
         "cwd": order.command.cwd,
         "stdin_bytes": len(order.command.stdin),
-        "environment": {"set": dict(start.added), "unset": list(start.removed)},
+        "environment": {"set": _shown(start), "unset": list(start.removed)},
         "session_id": order.command.session_id or order.command.expected,
         "lock": order.command.cwd,
         "lock_held_by": _in_the_way(order),
@@ -171,6 +171,12 @@ def described(start: Prepared) -> Description:
         "on_complete": order.on_complete,
         "timeout_s": order.timeout,
     }
+
+
+def _shown(start: Prepared) -> dict[str, str]:
+    """A value of the caller's that is only added to may hold the caller's keys."""
+    yours = {name for name, _ in start.order.command.extended if name in os.environ}
+    return {name: "(yours, added to)" if name in yours else value for name, value in start.added}
 
 
 def lines(told: Description) -> str:
@@ -241,12 +247,24 @@ def _wait(sessions: list[Session], more: Description, *, as_json: bool) -> int:
     done: list[Session] = []
     with Vigil(sessions, "stopped") as vigil, _go_on_without_us(sessions, done):
         for session in vigil.keep(None):
-            done.append(session)
+            over = _finished(session)
+            done.append(over)
             if not as_json:
-                print(f"agentctl: {session.seen.session_id} {told(session)}", file=sys.stderr)
+                print(f"agentctl: {session.seen.session_id} {told(over)}", file=sys.stderr)
+                _show_hooks(over)
         if as_json:
             print(json.dumps({**shapes.envelope(done, vigil.problems), **more}, indent=1), flush=True)
     return max((code_of(session) for session in done), default=0)
+
+
+def _finished(session: Session) -> Session:
+    """With what its on-complete hook came to: that is waited for, too."""
+    from agentctl.control import ending
+
+    note = session.launch
+    if note is None or note.on_complete is None:
+        return session
+    return session._replace(launch=ending.finished(note))
 
 
 @contextmanager

@@ -99,8 +99,10 @@ def how_it_ended(session: Session) -> str:
     verdict = session.verdict
     if verdict.status != "stopped":
         return verdict.status
-    outcome = verdict.outcome if verdict.outcome not in (None, "unknown") else "how is not known"
+    parts = [str(verdict.outcome) if verdict.outcome not in (None, "unknown") else "how is not known"]
+    if session.launch is not None and session.launch.expired_at is not None:
+        parts.append("its time was over")
     code = verdict.exit_code
-    if code is None:
-        return f"{outcome}"
-    return f"{outcome}, " + (f"exit code {code}" if code >= 0 else f"signal {-code}")
+    if code is not None:
+        parts.append(f"exit code {code}" if code >= 0 else f"signal {-code}")
+    return ", ".join(parts)

@@ -28,32 +28,37 @@ LAST_WORD = 5.0  # seconds the shim may take to write down an end that we have s
 
 def arrived(note: Launch, notes: str, order: Order) -> Session:
     """Wait until the session that this process runs is one that `list` shows."""
-    deadline = time.monotonic() + PATIENCE
     folder = launches.folder(notes, order.id)
+    with output.Lines(folder) as lines:
+        asking.everything(None, (order.adapter,))  # what a look has to import comes while it starts
+        try:
+            agent = Handle(note.identity)
+        except Gone:
+            told = order.command.session_id or _announced(order.command, lines)
+            return _over(told, folder, order)
+        with agent:
+            return _awaited(agent, lines, note, notes, order)
+
+
+def _awaited(agent: Handle, lines: output.Lines, note: Launch, notes: str, order: Order) -> Session:
+    began = time.monotonic()
     chosen = session_id = order.command.session_id
-    lines = output.Lines(folder)
-    asking.everything(None, (order.adapter,))  # what a look has to import is imported while it starts
-    try:
-        agent = Handle(note.identity)
-    except Gone:
-        return _over(session_id or _announced(order.command, lines), folder, order)
-    with agent:
-        while True:
-            ended = agent.wait(0)  # looked at before all else, so that its last words are heard
-            if session_id is None and (session_id := _announced(order.command, lines)) is not None:
-                _expect(session_id, order.command)
-                # At once: beside others in one directory, our note is what tells which it runs
-                ledger.learned(notes, note._replace(session_id=session_id))
-            if session_id is not None:
-                session = _listed(session_id, note.identity, order.adapter)
-                waited = time.monotonic() + PATIENCE - deadline
-                if session is not None and (chosen is None or _has_spoken(session) or waited > SILENCE):
-                    return session
-            if ended:
-                return _over(session_id, folder, order)
-            if time.monotonic() > deadline:
-                raise _late(note.identity)
-            agent.wait(BEAT if session_id is None else BEAT_OF_LOOKS)
+    while True:
+        ended = agent.wait(0)  # looked at before all else, so that its last words are heard
+        if session_id is None and (session_id := _announced(order.command, lines)) is not None:
+            _expect(session_id, order.command)
+            # at once: beside others in one directory, our note is what tells which it runs
+            ledger.learned(notes, note._replace(session_id=session_id))
+        waited = time.monotonic() - began
+        if session_id is not None:
+            session = _listed(session_id, note.identity, order.adapter)
+            if session is not None and (chosen is None or _has_spoken(session) or waited > SILENCE):
+                return session
+        if ended:
+            return _over(session_id, launches.folder(notes, order.id), order)
+        if waited > PATIENCE:
+            raise _late(note.identity)
+        agent.wait(BEAT if session_id is None else BEAT_OF_LOOKS)
 
 
 def _announced(command: Command, lines: output.Lines) -> str | None:

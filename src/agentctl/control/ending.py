@@ -39,6 +39,22 @@ def _may_live(notes: str, launch_id: str) -> bool:
     return any(note.may_live for note in remains.recorded(notes) if note.id == launch_id)
 
 
+def finished(launch: Launch) -> Launch:
+    """Wait for the finishing work to be done, hook and all; the note as it is then."""
+    state = paths.state_directory(os.environ)
+    shim = Family(None, launch.id).shim(procfs.read_table())
+    try:
+        if shim is not None:
+            with Handle(shim.identity) as handle:
+                handle.wait(None)
+    except Gone:
+        pass
+    try:
+        return (launches.noted(paths.notes_file(state), launch.id) if state else None) or launch
+    except SourceError:  # what only we knew is gone, and no session with it
+        return launch
+
+
 def _awaited(notes: str, launch_id: str, shim: ProcessIdentity, seconds: float) -> bool:
     """Whether that was the shim's to do, and still is."""
     deadline = time.monotonic() + seconds

@@ -27,7 +27,7 @@ def main() -> None:
 def expire(state: str, launch_id: str) -> None:
     """Raises Refused or Unreachable where `stop` would."""
     notes = paths.notes_file(state)
-    note = next((note for note in launches.recorded(notes) if note.id == launch_id), None)
+    note = launches.noted(notes, launch_id)
     found = asking.everything().sessions
     session = next((s for s in found if note is not None and _is(s, note)), None)
     if session is None:  # it has ended by itself, or our state was deleted and the timeout with it

@@ -35,7 +35,7 @@ def main() -> None:
 
 def _outlast(state: str, launch_id: str) -> None:
     """What the shim saw the end of may have been a wrapper, and the agent lives on."""
-    note = _note(paths.notes_file(state), launch_id)
+    note = launches.noted(paths.notes_file(state), launch_id)
     try:
         if note is not None:
             with Handle(note.identity) as agent:
@@ -47,7 +47,7 @@ def _outlast(state: str, launch_id: str) -> None:
 def finish(state: str, launch_id: str) -> None:
     """Raises SourceError if our own notes cannot be read or written."""
     notes = paths.notes_file(state)
-    note = _note(notes, launch_id)
+    note = launches.noted(notes, launch_id)
     if note is None:  # our state was deleted, and what only we knew with it
         return
     note = _identified(notes, note)
@@ -68,10 +68,6 @@ def finish(state: str, launch_id: str) -> None:
         )
 
 
-def _note(notes: str, launch_id: str) -> Launch | None:
-    return next((note for note in launches.recorded(notes) if note.id == launch_id), None)
-
-
 def _exit(notes: str, launch_id: str) -> Exit | None:
     try:
         return launches.exit_record(notes, launch_id)
@@ -84,8 +80,8 @@ def _identified(notes: str, note: Launch) -> Launch:
     announced = _announced(note)
     if announced is None:
         return note
-    found = map(announced, output.Lines(launches.folder(notes, note.id)).new())
-    session_id = next((told for told in found if told is not None), None)
+    with output.Lines(launches.folder(notes, note.id)) as lines:
+        session_id = next((told for line in lines.new() if (told := announced(line))), None)
     if session_id is None:
         return note
     known = note._replace(session_id=session_id)

@@ -9,6 +9,7 @@ import time
 from collections.abc import Mapping
 from typing import BinaryIO
 
+from agentctl.control.programs import HOOK
 from agentctl.control.uproot import uproot
 from agentctl.errors import SourceError
 from agentctl.truth import procfs
@@ -17,7 +18,6 @@ from agentctl.truth.model import HookRun, Launch, Verdict
 
 LIMIT = 300.0  # seconds
 NOT_STARTED = 126  # what a shell says of a command that it cannot run
-MARKER = "AGENTCTL_HOOK"  # in the environment of all that a hook starts: which hook of which launch
 
 
 def run(hook: str, command: str, note: Launch, folder: str, facts: Mapping[str, str]) -> HookRun:
@@ -25,7 +25,7 @@ def run(hook: str, command: str, note: Launch, folder: str, facts: Mapping[str, 
     no place to keep its output."""
     began = time.monotonic()
     said, marker = f"{folder}/{hook}", f"{note.id}/{hook}"
-    environ = {**os.environ, **facts, MARKER: marker}
+    environ = {**os.environ, **facts, HOOK: marker}
     cwd = note.cwd if note.cwd is not None and os.path.isdir(note.cwd) else folder
     with _kept(folder, said) as output:
         try:
@@ -82,6 +82,6 @@ def _awaited(child: subprocess.Popen[bytes], marker: str) -> int | None:
 
 def _marked(process: procfs.Process, marker: str) -> bool:
     try:
-        return process.environ().get(MARKER) == marker
+        return process.environ().get(HOOK) == marker
     except SourceError:  # not ours, or gone
         return False

@@ -14,7 +14,8 @@ from agentctl.errors import Gone, SourceError, Unreachable
 from agentctl.store import launches, ledger
 from agentctl.truth import procfs
 from agentctl.truth.files import translated
-from agentctl.truth.model import Launch, ProcessIdentity, Session
+from agentctl.truth.lock import namespace
+from agentctl.truth.model import HookRun, Launch, ProcessIdentity, Session
 from agentctl.truth.pidfd import Handle
 
 KILL_TAKES = 5.0  # seconds at most: the kernel has to let go of what a process held
@@ -71,13 +72,17 @@ def _settle(
 
 
 def _created(notes: str, folder: str, session: Session, command: str) -> Launch:
+    """The agent runs: whatever goes wrong with the hook is told, and is no failure of the launch."""
     from agentctl.control import hooks
 
     note = session.launch
     assert note is not None
     facts = hooks.facts(note, model=session.seen.facts.model)
-    run = hooks.run("on-create", command, note, folder, facts)
-    ledger.hook_ran(notes, note.id, run)
+    try:
+        run = hooks.run("on-create", command, note, folder, facts)
+        ledger.hook_ran(notes, note.id, run)
+    except SourceError as error:
+        run = HookRun("on-create", command, hooks.NOT_STARTED, 0.0, str(error))
     return note._replace(hooks=(run,))
 
 
@@ -102,6 +107,7 @@ def _note(order: Order, identity: ProcessIdentity) -> Launch:
         order.worktree,
         order.on_complete,
         order.at,
+        namespace=namespace(),
     )
 
 

@@ -12,11 +12,10 @@ from agentctl.adapters.markers import scrubbed
 from agentctl.adapters.plans import Command, LaunchRequest
 from agentctl.adapters.registry import load
 from agentctl.control.binary import resolved
+from agentctl.control.programs import LAUNCH
 from agentctl.errors import UsageError
 from agentctl.store import launches
 from agentctl.truth.model import Observation, Worktree
-
-MARKER = "AGENTCTL_LAUNCH_ID"  # in the environment of all that a launch starts
 
 
 class Order(NamedTuple):
@@ -85,7 +84,7 @@ def prepared(
     _check_mode(wish, adapter.permission_modes)
     kept, removed = scrubbed(caller)
     cwd, launch_id = os.path.realpath(wish.cwd), new_id()
-    given = {**kept, "PWD": cwd, **dict(wish.environ), MARKER: launch_id}
+    given = {**kept, "PWD": cwd, **dict(wish.environ), LAUNCH: launch_id}
     request = LaunchRequest(
         wish.prompt,
         cwd,
@@ -127,7 +126,7 @@ def _environ(given: Mapping[str, str], command: Command, wish: Wish) -> dict[str
     the adapter adds to a value of theirs is no other value. Our own marker is nobody's to set: by it we
     find what the agent leaves behind."""
     kept = {name: value for name, value in given.items() if name not in command.unset}
-    ours = {**dict(command.extended), MARKER: given[MARKER]}
+    ours = {**dict(command.extended), LAUNCH: given[LAUNCH]}
     return {**kept, **dict(command.set), **dict(wish.environ), **ours}
 
 

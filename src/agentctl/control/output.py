@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator
+from typing import BinaryIO
 
 STREAMS = ("stdout", "stderr")
 LAST_WORDS = 5  # lines of each stream
@@ -30,12 +31,21 @@ def remove(folder: str) -> None:
 
 class Lines:
     """What was written to both streams since the last time, in whole lines. One that is longer than
-    WINDOW is left out."""
+    WINDOW is left out. Once seen, they are held open: our state may be deleted any time. Use as a
+    context manager."""
 
     def __init__(self, folder: str) -> None:
         self._folder = folder
+        self._files: dict[str, BinaryIO] = {}
         self._offsets = dict.fromkeys(STREAMS, 0)
         self._inside_long = dict.fromkeys(STREAMS, False)  # behind the beginning of such a one
+
+    def __enter__(self) -> Lines:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for file in self._files.values():
+            file.close()
 
     def new(self) -> Iterator[bytes]:
         for stream in STREAMS:
@@ -48,12 +58,14 @@ class Lines:
                 yield from whole.split(b"\n")[rest_of_long:-1]
 
     def _read(self, stream: str) -> bytes:
-        try:
-            with open(f"{self._folder}/{stream}", "rb") as file:
-                file.seek(self._offsets[stream])
-                return file.read(WINDOW)
-        except FileNotFoundError:  # it has not been started yet
-            return b""
+        if stream not in self._files:
+            try:
+                self._files[stream] = open(f"{self._folder}/{stream}", "rb")  # noqa: SIM115 - held
+            except FileNotFoundError:  # it has not been started yet
+                return b""
+        file = self._files[stream]
+        file.seek(self._offsets[stream])
+        return file.read(WINDOW)
 
 
 def last_words(folder: str) -> tuple[str, ...]:

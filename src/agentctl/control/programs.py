@@ -9,6 +9,10 @@ from collections.abc import Sequence
 
 import agentctl
 
+# Variables by which all that a launch starts is known, and all that a hook of it starts (LAUNCH/HOOK).
+LAUNCH = "AGENTCTL_LAUNCH_ID"
+HOOK = "AGENTCTL_HOOK"
+
 PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(agentctl.__file__)))
 SHIM = "import shim; shim.main(*map(int, sys.argv[1:]))"
 OTHERS = "from agentctl.control."

@@ -12,7 +12,8 @@ from collections.abc import Set as AbstractSet
 from typing import NamedTuple
 
 from agentctl import paths
-from agentctl.control.tree import LAUNCH, is_control
+from agentctl.control.programs import LAUNCH
+from agentctl.control.tree import is_control
 from agentctl.errors import AgentctlError, Gone, SourceError
 from agentctl.lengths import age
 from agentctl.store import cache, launches, ledger, locks, remains

@@ -92,9 +92,14 @@ def plain(text: str) -> str:
 
 
 def _named(given: Sequence[Slot]) -> list[Slot]:
-    """By model where that tells them apart, else by agent and model; as often as need be, numbered."""
+    """By model where that tells them apart; by agent where some have none and that does; by both."""
     models = Counter(slot.model for slot in given)
-    names = [slot.name or _name(slot, alone=models[slot.model] == 1) for slot in given]
+    unnamed = [slot for slot in given if not slot.name]
+    distinct = len({slot.adapter for slot in unnamed}) == len(unnamed)
+    if distinct and any(slot.model is None for slot in unnamed):
+        names = [slot.name or plain(slot.adapter or "default") for slot in given]
+    else:
+        names = [slot.name or _name(slot, alone=models[slot.model] == 1) for slot in given]
     return [slot._replace(name=name) for slot, name in zip(given, _unique(names), strict=True)]
 
 

@@ -9,6 +9,7 @@ from collections.abc import Set as AbstractSet
 from typing import NamedTuple
 
 from agentctl.control import programs
+from agentctl.control.programs import HOOK, LAUNCH
 from agentctl.errors import SourceError
 from agentctl.truth.model import EntryPoint, Observation, ProcessIdentity, Session
 from agentctl.truth.procfs import Process
@@ -16,8 +17,6 @@ from agentctl.truth.procfs import Process
 Table = Mapping[int, Process]
 
 SHIM = "agentctl-shim"
-LAUNCH = "AGENTCTL_LAUNCH_ID"
-HOOK = "AGENTCTL_HOOK"  # LAUNCH/HOOK, in the environment of all that a hook starts
 
 
 class Left(NamedTuple):

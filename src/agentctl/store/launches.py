@@ -39,6 +39,11 @@ def recorded(path: str) -> list[Launch]:
         raise Malformed(path, f"a launch note that makes no sense: {error}") from error
 
 
+def noted(path: str, launch_id: str) -> Launch | None:
+    """Raises SourceError."""
+    return next((note for note in recorded(path) if note.id == launch_id), None)
+
+
 def folder(path: str, launch_id: str) -> str:
     """Where a launch keeps its prompt, its output and how it ended."""
     return f"{path.rpartition('/')[0]}/launches/{launch_id}"
@@ -94,6 +99,7 @@ def _launch(row: tuple[Any, ...], path: str) -> Launch:
         _ended(path, id_, ended_at, code),
         tuple(HookRun(*run) for run in more.get("hooks", ())),
         more.get("expired_at"),
+        more.get("namespace"),
     )
 
 

@@ -12,11 +12,6 @@ from agentctl.truth.lock import namespace
 from agentctl.truth.model import Exit, HookRun, Launch
 
 
-def record(path: str, launch: Launch) -> None:
-    with db.transaction(path) as connection:
-        _insert(connection, launch)
-
-
 def begin(path: str, launch: Launch, *, force: bool = False) -> None:
     """The note and the lock on its directory, in one step. Raises Refused where somebody holds it."""
     with db.transaction(path) as connection:
@@ -79,7 +74,8 @@ def forget(path: str, launch_ids: Iterable[str], patience: float = db.PATIENCE) 
 
 def _insert(connection: sqlite3.Connection, launch: Launch) -> None:
     detail = {
-        "namespace": namespace(),  # in another one, nobody can tell that its process is dead
+        "namespace": launch.namespace
+        or namespace(),  # in another one, nobody can tell that its process is dead
         "adapter": launch.adapter,
         "cwd": launch.cwd,
         "model": launch.model,

@@ -138,3 +138,18 @@ def gone(seen: int) -> Evidence:
     others = f"{seen} live process{'es' if seen != 1 else ''} of this agent, none can own it"
     note = others if seen else "no live process of this agent"
     return Evidence("gone", "/proc", "kernel", note=note)
+
+
+def twins(processes: Sequence[Process]) -> set[int]:
+    """Pids that are a child caught between fork and exec: for up to 60 ms it shows its parent's
+    name, binary and arguments, at the same place in memory. (One Pi started by another shows all
+    of these too, since both have erased their arguments, but not at the same place.)"""
+    by_pid = {process.pid: process for process in processes}
+    found = set()
+    for process in processes:
+        parent = by_pid.get(process.parent)
+        if parent is None or parent.layout != process.layout:
+            continue
+        if parent.exe == process.exe and parent.argv == process.argv:
+            found.add(process.pid)
+    return found

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Protocol
 
 from agentctl.errors import Forbidden, Gone, SourceError
@@ -261,21 +261,6 @@ def xdg(environ: Environ, variable: str, default: str) -> str | None:
         return given
     base = home(environ)
     return f"{base}/{default}" if base else None
-
-
-def twins(processes: Sequence[Process]) -> set[int]:
-    """Pids that are a child caught between fork and exec: for up to 60 ms it shows its parent's
-    name, binary and arguments, at the same place in memory. (One Pi started by another shows all
-    of these too, since both have erased their arguments, but not at the same place.)"""
-    by_pid = {process.pid: process for process in processes}
-    found = set()
-    for process in processes:
-        parent = by_pid.get(process.parent)
-        if parent is None or parent.layout != process.layout:
-            continue
-        if parent.exe == process.exe and parent.argv == process.argv:
-            found.add(process.pid)
-    return found
 
 
 def _named(comm: str, comms: frozenset[str]) -> bool:

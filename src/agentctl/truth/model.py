@@ -183,6 +183,7 @@ class Launch(NamedTuple):
     ended: Exit | None = None
     hooks: tuple[HookRun, ...] = ()
     expired_at: float | None = None  # its time was over then, and it was ended for that
+    namespace: str | None = None  # of pids, that the identity belongs to; None: an older note, ours
 
 
 class Session(NamedTuple):

@@ -9,13 +9,16 @@ because threads that fight for the interpreter lock double the cost; one that ta
 from __future__ import annotations
 
 import _thread
+import os
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from agentctl.errors import Gone, SourceError
+from agentctl.truth import procfs
+from agentctl.truth.bind import twins
 from agentctl.truth.judge import judge
-from agentctl.truth.look import Look, twins
+from agentctl.truth.look import Look
 from agentctl.truth.model import (
     Evidence,
     Exit,
@@ -35,6 +38,7 @@ if TYPE_CHECKING:
 DEADLINE = 2.0  # seconds an adapter may take
 PATIENCE = 0.1  # seconds before the others stop waiting for it
 PATIENCE_FOR_ALL = 0.5  # the same when all ended sessions are wanted: to read thousands is not to hang
+ELSEWHERE = "launched in another pid namespace (a container), where its process cannot be seen from here"
 SAME_MOMENT = 0.05  # seconds between a process's last word and its end, for clocks that are coarse
 
 
@@ -224,9 +228,15 @@ class _Decorations:
 
     def session(self, seen: Observation, verdict: Verdict) -> Session:
         note = self._of(seen)
-        if note is None or note.ended is None or verdict.status != "stopped":
+        if note is None or verdict.status != "stopped":
             return Session(seen, verdict, note)
-        known = seen._replace(evidence=(*seen.evidence, _exited(note.ended, seen.facts)))
+        if note.ended is not None:
+            more = _exited(note.ended, seen.facts)
+        elif may_live_elsewhere(note):
+            more = Evidence("hidden", f"launch:{note.id}", "record", note.created_at, note=ELSEWHERE)
+        else:
+            return Session(seen, verdict, note)
+        known = seen._replace(evidence=(*seen.evidence, more))
         return Session(known, judge(known.evidence), note)
 
     def _of(self, seen: Observation) -> Launch | None:
@@ -238,6 +248,13 @@ class _Decorations:
             return started
         by_id = (self._by_session.get((name, session_id or "")) for name in (seen.adapter, None))
         return next((note for note in by_id if note is not None), started)
+
+
+def may_live_elsewhere(note: Launch) -> bool:
+    """Launched where we cannot look: that we do not see its process proves nothing."""
+    if note.namespace is None or note.identity.boot != procfs.boot_id():
+        return False
+    return note.namespace != os.readlink("/proc/self/ns/pid")
 
 
 def _exited(ended: Exit, facts: Facts) -> Evidence:

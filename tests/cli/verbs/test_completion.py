@@ -42,7 +42,7 @@ def test_groups(stage: DemoStage) -> None:
     path = paths.notes_file(stage.environ["AGENTCTL_HOME"])
     for number, group in enumerate(("fix", "$(touch x)", None, "fix", "later")):
         note = Launch(str(number), puppet.identity, group=group, created_at=float(number))
-        ledger.record(path, note)
+        ledger.begin(path, note)
     assert agentctl_of(stage, "completion", "--groups").lines == ["later", "fix"]
 
 

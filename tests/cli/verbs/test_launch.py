@@ -563,3 +563,25 @@ def test_a_dry_run_tells_who_is_in_the_way(stage: DemoStage) -> None:
     _kill(_owner(stage, session_id))
     told = _launch(stage, "-p", "x", "--dry-run", "--json").json()["launches"][0]
     assert told["lock_held_by"] is None
+
+
+def test_waiting_tells_of_the_hook_and_of_a_timeout(stage: DemoStage) -> None:
+    ran = _launch(stage, "-p", "work 0.2", "--wait", "--on-complete", "sleep 0.3; exit 7")
+    assert ran.code == 0  # the agent has done well
+    assert "on-complete failed: exit code 7" in ran.err
+    ran = _launch(stage, "-p", "work 600", "--wait", "--timeout", "0.2")
+    assert ran.code == 1
+    assert "its time was over" in ran.err
+
+
+def test_a_dry_run_keeps_the_callers_keys(stage: DemoStage) -> None:
+    stage.environ["OPENCODE_CONFIG_CONTENT"] = '{"apiKey": "secret"}'
+    program = stage.root / "opencode"
+    program.write_text("#!/bin/sh\n")
+    program.chmod(0o755)
+    words = ("launch", "opencode", "-p", "x", "--append-system-prompt", "y", "--dry-run")
+    for more in ((), ("--json",)):
+        ran = agentctl_of(stage, *words, *more, PATH=f"{stage.root}:/usr/bin:/bin")
+        assert ran.code == 0, ran.err
+        assert "OPENCODE_CONFIG_CONTENT" in ran.out
+        assert "secret" not in ran.out

@@ -89,7 +89,7 @@ def test_by_adapter(stage: DemoStage) -> None:
 def test_by_group(stage: DemoStage) -> None:
     mine, _ = stage.start(), stage.start()
     note = Launch("1", mine.identity, mine.session_id, name="a label", group="nightly")
-    ledger.record(paths.notes_file(stage.environ["AGENTCTL_HOME"]), note)
+    ledger.begin(paths.notes_file(stage.environ["AGENTCTL_HOME"]), note)
     assert _ids(stage, "--group", "nightly") == [mine.session_id]
     assert _ids(stage, "--group", "other") == []
     assert "a label" in agentctl_of(stage, "list", "--group", "nightly").out

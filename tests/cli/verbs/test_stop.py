@@ -43,7 +43,7 @@ def is_alive(puppet: Puppet) -> bool:
 def grouped(stage: Stage, *puppets: Puppet) -> None:
     for puppet in puppets:
         note = Launch(f"l{puppet.pid}", puppet.identity, puppet.session_id, group="g", created_at=1.0)
-        ledger.record(paths.notes_file(stage.environ["AGENTCTL_HOME"]), note)
+        ledger.begin(paths.notes_file(stage.environ["AGENTCTL_HOME"]), note)
 
 
 def test_a_line_of_proof(stage: Doomed) -> None:
