@@ -64,7 +64,7 @@ class Scale(NamedTuple):
     crowds: tuple[int, ...] = (50, 200)
     transcript: int = MEGABYTE  # bytes of each in the crowd
     rounds: int = 21
-    slow_rounds: int = 7  # of commands that read every session
+    slow_rounds: int = 15  # of commands that read every session: the median of few wanders
 
 
 QUICK = Scale((10, 40), 4, (8,), 1 << 16, 5, 3)
