@@ -12,10 +12,8 @@ from typing import NoReturn
 import pytest
 
 from agentctl import config
-from agentctl.adapters.plans import Command
 from agentctl.cli import launching
 from agentctl.cli.verb import find
-from agentctl.control.order import Order, Prepared
 from agentctl.errors import UsageError
 from agentctl.truth.model import (
     HookRun,
@@ -24,7 +22,6 @@ from agentctl.truth.model import (
     ProcessIdentity,
     Session,
     Verdict,
-    Worktree,
 )
 
 NOBODY = ProcessIdentity("", 0, 0)
@@ -168,42 +165,6 @@ def test_which_agent(settings: config.Config, tmp_path: Path) -> None:
 
 
 # answers out
-
-
-def _start(**more: object) -> Prepared:
-    command = Command(("/bin/agent", "-x", "two words"), "/w", b"prompt")
-    order = Order("demo", command, {}, "1a")._replace(**more)  # type: ignore[arg-type]
-    return Prepared(order, ("CLAUDECODE",), (("KEY", "a b"), ("AGENTCTL_LAUNCH_ID", "1a")))
-
-
-def test_a_plan_for_people() -> None:
-    tree = Worktree("/repo", "/w", "b", "c" * 40)
-    told = launching.lines(launching.described(_start(worktree=tree, on_complete="make", timeout=90.0)))
-    assert told.splitlines() == [
-        "agent       demo",
-        "command     /bin/agent -x 'two words'",
-        "directory   /w",
-        "prompt      6 bytes, through standard input",
-        "set         KEY='a b'",
-        "set         AGENTCTL_LAUNCH_ID=1a",
-        "unset       CLAUDECODE",
-        "session id  chosen by the agent",
-        "lock        /w",
-        f"worktree    /w (branch b from {'c' * 12})",
-        "on-complete make",
-        "timeout     90 s",
-    ]
-
-
-def test_a_plan_for_scripts(capsys: pytest.CaptureFixture[str]) -> None:
-    launching.show_plan([launching.described(_start()), launching.described(_start())], as_json=True)
-    told = json.loads(capsys.readouterr().out)
-    assert told["version"] == 1
-    assert len(told["launches"]) == 2
-    plan = told["launches"][0]
-    assert plan["command"] == ["/bin/agent", "-x", "two words"]
-    assert plan["environment"]["unset"] == ["CLAUDECODE"]
-    assert plan["worktree"] is None
 
 
 def test_an_id_is_told_as_soon_as_it_is_known(capfd: pytest.CaptureFixture[str]) -> None:

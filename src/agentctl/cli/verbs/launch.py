@@ -6,7 +6,7 @@ import argparse
 import os
 
 from agentctl import config
-from agentctl.cli import launching, slotting
+from agentctl.cli import foreseen, launching, slotting
 from agentctl.cli.verb import Parser
 from agentctl.control.prompt import MAX_FILE, size
 
@@ -40,8 +40,8 @@ def run(arguments: argparse.Namespace) -> int:
     state = launching.state_directory()
     task = slotting.task(arguments, settings)
     if arguments.dry_run:
-        told = [launching.described(task.foreseen(slot)) for slot in task.slots]
-        launching.show_plan(told, as_json=arguments.json)
+        told = [foreseen.described(task.foreseen(slot)) for slot in task.slots]
+        foreseen.show(told, as_json=arguments.json)
         return 0
     if len(task.slots) > 1:
         from agentctl.cli import together

@@ -6,7 +6,7 @@ import argparse
 import os
 
 from agentctl import config
-from agentctl.cli import ask, launching
+from agentctl.cli import ask, foreseen, launching
 from agentctl.cli.verb import Parser
 from agentctl.control.launch import launch
 from agentctl.control.order import Wish, prepared
@@ -41,7 +41,7 @@ def run(arguments: argparse.Namespace) -> int:
     _check(session)
     start = prepared(_wish(session, arguments, settings), os.environ, session.seen)
     if arguments.dry_run:
-        launching.show_plan([launching.described(start)], as_json=arguments.json)
+        foreseen.show([foreseen.described(start)], as_json=arguments.json)
         return 0
     resumed = launch(state, start.order, launching.teller(arguments))
     code = launching.finished([resumed], arguments)
