@@ -7,10 +7,11 @@ from pathlib import Path
 import pytest
 
 from agentctl import asking, paths
-from agentctl.errors import UsageError
+from agentctl.errors import Ambiguous, NotFound, UsageError
 from agentctl.store import ledger
 from agentctl.truth.model import Launch, ProcessIdentity
 from agentctl.truth.survey import Wanted
+from tests.ending import play_on
 from tests.fakes.demo import DemoStage
 
 
@@ -18,10 +19,7 @@ from tests.fakes.demo import DemoStage
 def stage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[DemoStage]:
     """Ask in this very process, with the stage's environment and nothing else."""
     made = DemoStage(tmp_path)
-    for name in list(os.environ):
-        monkeypatch.delenv(name)
-    for name, value in made.environ.items():
-        monkeypatch.setenv(name, value)
+    play_on(made, monkeypatch)
     yield made
     made.close()
 
@@ -74,3 +72,15 @@ def test_history_is_remembered_only_where_there_is_a_state_directory(
     monkeypatch.setattr(paths, "state_directory", lambda _: None)
     assert len(asking.everything(Wanted()).sessions) == 1
     assert not cache.exists()
+
+
+def test_the_name_of_a_group() -> None:
+    assert asking.group_named("fix", ["fix-2", "fix", "other"]) == "fix"
+    assert asking.group_named("o", ["fix-2", "fix", "other"]) == "other"
+    with pytest.raises(Ambiguous, match="could be 2 groups"):
+        asking.group_named("f", ["fix-2", "fix"])
+    with pytest.raises(NotFound) as told:
+        asking.group_named("x", ["fix"])
+    assert told.value.hint == "known: fix"
+    with pytest.raises(NotFound):
+        asking.group_named("", ["fix"])

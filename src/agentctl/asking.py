@@ -44,6 +44,21 @@ def only(found: Survey, text: str) -> Session:
     return _only(exact or matching, text)
 
 
+def group_named(text: str, known: Sequence[str]) -> str:
+    """The group of that name, or the only one that begins so. Raises NotFound, Ambiguous."""
+    matching = [name for name in known if name.startswith(text)] if text else []
+    if text in known:
+        return text
+    if not matching:
+        listed = ", ".join(known[:8]) + (f" and {len(known) - 8} more" if len(known) > 8 else "")
+        raise NotFound(
+            f"no group {text!r}", f"known: {listed}" if known else "no launch has a group yet"
+        )
+    if len(matching) > 1:
+        raise Ambiguous(f"{text!r} could be {len(matching)} groups", ", ".join(matching[:8]))
+    return matching[0]
+
+
 def _survey(
     state: str | None,
     wanted: Wanted | None,

@@ -1,6 +1,5 @@
 """How every verb asks."""
 
-import os
 import signal
 
 import pytest
@@ -9,16 +8,14 @@ from agentctl.cli import ask
 from agentctl.errors import Ambiguous, NotFound, UsageError
 from agentctl.truth.model import Problem
 from tests.cli import hostile
+from tests.ending import play_on
 from tests.fakes.demo import DemoStage
 
 
 @pytest.fixture(autouse=True)
 def on_stage(stage: DemoStage, monkeypatch: pytest.MonkeyPatch) -> None:
     """Ask in this very process, with the stage's environment and nothing else."""
-    for name in list(os.environ):
-        monkeypatch.delenv(name)
-    for name, value in stage.environ.items():
-        monkeypatch.setenv(name, value)
+    play_on(stage, monkeypatch)
 
 
 def test_by_id_by_prefix_and_by_process(stage: DemoStage) -> None:

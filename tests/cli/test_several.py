@@ -1,6 +1,5 @@
 """Several sessions by id or by group."""
 
-import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,16 +12,14 @@ from agentctl.store import ledger
 from agentctl.testing import Puppet
 from agentctl.truth.judge import judge
 from agentctl.truth.model import Evidence, Launch, Observation, Problem, Session
+from tests.ending import play_on
 from tests.fakes.demo import DemoStage
 
 
 @pytest.fixture
 def stage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[DemoStage]:
     made = DemoStage(tmp_path)
-    for name in list(os.environ):
-        monkeypatch.delenv(name)
-    for name, value in made.environ.items():
-        monkeypatch.setenv(name, value)
+    play_on(made, monkeypatch)
     yield made
     made.close()
 
@@ -104,7 +101,7 @@ def test_all_of_a_group_the_living_first(stage: DemoStage) -> None:
 
 def test_a_group_that_is_none(stage: DemoStage) -> None:
     puppet = stage.start()
-    with pytest.raises(NotFound, match="no session of group 'g'") as caught:
+    with pytest.raises(NotFound, match="no group 'g'") as caught:
         found("--group", "g")
     assert caught.value.hint == "no launch has a group yet"
     noted(stage, puppet, "another")

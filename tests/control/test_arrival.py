@@ -18,6 +18,7 @@ from agentctl.control.order import Order, Wish, prepared
 from agentctl.errors import Malformed, StartFailed, Unreachable
 from agentctl.store import launches, ledger, locks
 from agentctl.truth.model import Session
+from tests.ending import play_on
 from tests.fakes.demo import DemoStage
 from tests.waiting import until
 
@@ -26,10 +27,7 @@ from tests.waiting import until
 def stage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[DemoStage]:
     """With this very process as the launcher."""
     made = DemoStage(tmp_path)
-    for name in list(os.environ):
-        monkeypatch.delenv(name)
-    for name, value in made.environ.items():
-        monkeypatch.setenv(name, value)
+    play_on(made, monkeypatch)
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join(filter(None, sys.path)))
     yield made
     monkeypatch.delenv("AGENTCTL_STAGE")

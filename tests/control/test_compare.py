@@ -5,8 +5,7 @@ import shutil
 import pytest
 
 from agentctl.control import compare
-from agentctl.control.compare import group_named
-from agentctl.errors import Ambiguous, NotFound
+from agentctl.errors import NotFound
 from agentctl.truth.judge import judge
 from agentctl.truth.model import Launch, Observation, ProcessIdentity, Session
 from agentctl.wire.comparison import Changes, Conflict, Row
@@ -125,18 +124,6 @@ def test_both_from_one_look(group: Group) -> None:
     assert [patch.slot for patch in patches] == [row.slot for row in found.rows]
     assert "+hello" in (texts["a"].text or "")
     assert (texts["b"].text, texts["b"].unknown) == (None, "it ran in a plain directory")
-
-
-def test_names() -> None:
-    assert group_named("fix", ["fix-2", "fix", "other"]) == "fix"
-    assert group_named("o", ["fix-2", "fix", "other"]) == "other"
-    with pytest.raises(Ambiguous, match="could be 2 groups"):
-        group_named("f", ["fix-2", "fix"])
-    with pytest.raises(NotFound) as told:
-        group_named("x", ["fix"])
-    assert told.value.hint == "known: fix"
-    with pytest.raises(NotFound):
-        group_named("", ["fix"])
 
 
 def test_a_group_whose_sessions_are_gone(group: Group) -> None:

@@ -14,11 +14,12 @@ import pytest
 
 from agentctl import paths
 from agentctl.control import finish, hooks, output, programs
-from agentctl.errors import Gone, SourceError
+from agentctl.errors import SourceError
 from agentctl.store import launches, ledger
 from agentctl.truth import procfs
 from agentctl.truth.model import Exit, Launch, ProcessIdentity
 from agentctl.truth.pidfd import Handle
+from tests.ending import kill
 from tests.fakes.demo import DemoStage
 from tests.running import agentctl_of, environ_of
 from tests.waiting import until
@@ -124,7 +125,9 @@ def test_without_an_id_the_hook_runs_all_the_same(here: DemoStage, adapter: str 
     assert ended.logged() == ["ran SESSION_ID= EXIT_CODE=7"]
 
 
-def test_an_adapter_that_fails_costs_no_hook(here: DemoStage, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_adapter_that_fails_costs_no_hook_and_is_told(
+    here: DemoStage, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def broken(_: str) -> object:
         raise ZeroDivisionError
 
@@ -132,6 +135,7 @@ def test_an_adapter_that_fails_costs_no_hook(here: DemoStage, monkeypatch: pytes
     ended = Ended(here, on_complete=_log(here))
     finish.finish(ended.state, "1a")
     assert ended.logged() == ["ran "]
+    assert "ZeroDivisionError" in (ended.folder / "finish").read_text()
 
 
 @pytest.mark.parametrize("record", [None, "", '{"code": ', '{"code": "0", "at": 1.0}', "[]"])
@@ -173,9 +177,9 @@ def test_what_cannot_be_done_is_said_beside_the_launch(here: DemoStage) -> None:
     (ended.folder / "on-complete").mkdir()
     with pytest.raises(SourceError):
         finish.finish(ended.state, "1a")
-    finish.leave_word(ended.state, "1a", "finish", "a word")
+    finish.leave_word(ended.notes, "1a", "finish", "a word")
     assert (ended.folder / "finish").read_text() == "a word\n"
-    finish.leave_word(ended.state, "none", "finish", "a word")  # no folder, no readers
+    finish.leave_word(ended.notes, "none", "finish", "a word")  # no folder, no readers
     program = "from agentctl.control.finish import main; main()"
     ledger.begin(ended.notes, ended.note()._replace(id="2b"))
     folder = Path(launches.folder(ended.notes, "2b"))
@@ -207,21 +211,12 @@ def _lines(stage: DemoStage) -> list[str]:
     return path.read_text().splitlines() if path.exists() else []
 
 
-def _kill(identity: ProcessIdentity) -> None:
-    try:
-        with Handle(identity) as handle:
-            handle.signal(signal.SIGKILL)
-            handle.wait(20)
-    except Gone:
-        pass
-
-
 def test_the_hook_of_a_killed_agent(stage: DemoStage) -> None:
     facts = ("SESSION_ID", "EXIT_CODE", "OUTCOME", "ADAPTER", "CWD", "GROUP")
     session_id = _launched(stage, "-p", "hang", "--group", "g", "--on-complete", _log(stage, *facts))
     owner = stage.session(session_id).seen.owner
     assert owner is not None
-    _kill(owner.identity)
+    kill(owner.identity)
     until(lambda: _lines(stage) != [], "the hook ran")
     assert _lines(stage) == [
         f"ran SESSION_ID={session_id} EXIT_CODE=-9 OUTCOME=killed ADAPTER=demo CWD={stage.work} GROUP=g"
@@ -244,8 +239,8 @@ def test_with_the_shim_killed_nobody_knows_the_code(stage: DemoStage) -> None:
     session_id = _launched(stage, "-p", "hang", "--on-complete", _log(stage, "EXIT_CODE"))
     owner = stage.session(session_id).seen.owner
     assert owner is not None
-    _kill(procfs.read_process(owner.parent, owner.identity.boot).identity)
-    _kill(owner.identity)
+    kill(procfs.read_process(owner.parent, owner.identity.boot).identity)
+    kill(owner.identity)
     assert _lines(stage) == []
     [note] = launches.recorded(paths.notes_file(stage.environ["AGENTCTL_HOME"]))
     program = "from agentctl.control.finish import main; main()"

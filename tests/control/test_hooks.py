@@ -9,11 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from agentctl.control import hooks, programs, uproot
+from agentctl.control import hooks, programs, targets
 from agentctl.errors import Forbidden, Gone, SourceError
 from agentctl.truth import procfs
 from agentctl.truth.model import HookRun, Launch, ProcessIdentity, Verdict, Worktree
 from agentctl.truth.pidfd import Handle
+from tests.ending import is_gone
 from tests.waiting import until
 
 ME = procfs.read_process(os.getpid(), procfs.boot_id()).identity
@@ -57,11 +58,6 @@ def bench(tmp_path: Path) -> Iterator[Bench]:
                 handle.signal(signal.SIGKILL)
         except Gone:
             pass
-
-
-def _gone(identity: ProcessIdentity) -> bool:
-    process = procfs.current(identity)
-    return process is None or not process.alive
 
 
 def test_it_is_told_the_facts_in_the_launchs_directory(bench: Bench) -> None:
@@ -140,7 +136,7 @@ def test_only_that_hooks_processes_are_ended(bench: Bench, monkeypatch: pytest.M
     bench.note = bench.note._replace(id=f"{bench.note.id}-2")
     monkeypatch.setattr(hooks, "LIMIT", 0.05)
     assert bench.run("sleep 1000").code is None
-    assert not _gone(other)
+    assert not is_gone(other)
     with Handle(other) as handle:
         handle.signal(signal.SIGKILL)
 
@@ -166,7 +162,7 @@ def test_what_is_not_ours_to_end_does_not_keep_the_rest_alive(
                 raise Forbidden(self.identity.address, "not ours to touch")
             super().signal(number)
 
-    monkeypatch.setattr(uproot, "Handle", Refusing)
+    monkeypatch.setattr(targets, "Handle", Refusing)
     ran = bench.run("sleep 1001 & sleep 1002 & sleep 1003 & wait")
     assert ran.code is None
     [left] = bench.left()

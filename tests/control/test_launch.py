@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import random
-import signal
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -16,10 +15,9 @@ import pytest
 from agentctl import paths
 from agentctl.store import launches, locks
 from agentctl.truth import procfs
-from agentctl.truth.look import Look
 from agentctl.truth.model import Session
-from agentctl.truth.pidfd import Handle
 from agentctl.truth.procfs import Process
+from tests.ending import kill
 from tests.fakes.demo import DemoStage
 from tests.running import Ran, agentctl_of, environ_of
 from tests.waiting import until
@@ -41,30 +39,11 @@ class Launching(DemoStage):
     def notes(self) -> str:
         return paths.notes_file(self.environ["AGENTCTL_HOME"])
 
-    def ours(self) -> list[Process]:
-        """Every live process that carries the stage's marker: agents, shims, and what they started."""
-        look = Look.take(self.environ)
-        return [p for p in look.table.values() if p.alive and p.pid != os.getpid() and look._inside(p)]
-
     def agents(self) -> list[Process]:
-        return [p for p in self.ours() if p.comm == "demo-agent"]
+        return [p for p in self.processes() if p.comm == "demo-agent"]
 
     def live(self) -> list[Session]:
         return self.survey().sessions
-
-    def kill_all(self) -> None:
-        for process in self.ours():
-            try:
-                with Handle(process.identity) as handle:
-                    handle.signal(signal.SIGKILL)
-                    handle.wait(20)
-            except Exception:  # noqa: BLE001 - it has ended by itself
-                continue
-
-    def close(self) -> None:
-        super().close()
-        while self.ours():
-            self.kill_all()
 
 
 @pytest.fixture
@@ -116,9 +95,7 @@ def test_a_dead_owner_is_a_free_directory(stage: Launching) -> None:
     stage.launch("-p", "work 600")
     assert stage.launch("-p", "work 600").code == 4
     (agent,) = stage.agents()
-    with Handle(agent.identity) as handle:
-        handle.signal(signal.SIGKILL)
-        handle.wait(20)
+    kill(agent.identity)
     assert stage.launch("-p", "work 600").code == 0
 
 
@@ -131,7 +108,7 @@ def test_a_start_that_fails_leaves_nothing(stage: Launching, step: str) -> None:
     assert launches.recorded(stage.notes) == []
     assert locks.held(stage.notes) == []
     assert list(Path(launches.folder(stage.notes, "x")).parent.iterdir()) == []
-    until(lambda: stage.ours() == [], "shim and agent are gone")
+    until(lambda: stage.processes() == [], "shim and agent are gone")
 
 
 def test_a_late_id_is_waited_for(stage: Launching) -> None:
@@ -151,11 +128,11 @@ def test_killed_at_any_moment_the_launcher_leaves_no_lie(stage: Launching) -> No
         if number % 20 == 19:
             _settle(stage)
             _check_nothing_lies(stage)
-            stage.kill_all()
+            stage.close()
     _settle(stage)
     _check_nothing_lies(stage)
-    stage.kill_all()
-    until(lambda: stage.ours() == [], "everything is gone")
+    stage.close()
+    until(lambda: stage.processes() == [], "everything is gone")
     assert locks.held(stage.notes) == []
     for number in range(KILLS):  # no directory is stuck
         assert locks.holders(stage.notes, str(stage.work / str(number))) == []
@@ -165,7 +142,7 @@ def _life(stage: Launching) -> float:
     """How long one undisturbed launch takes here, now."""
     before = os.times().elapsed
     stage.launch("-p", "work 600", cwd=stage.root / "measure")
-    stage.kill_all()
+    stage.close()
     return os.times().elapsed - before
 
 
@@ -183,16 +160,14 @@ def _killed_after(stage: Launching, directory: Path, delay: float) -> None:
 
 def _settle(stage: Launching) -> None:
     """What was started is an agent by now, or gone; a process still between the two is neither."""
-    until(lambda: {p.comm for p in stage.ours()} <= {"demo-agent", "agentctl-shim"}, "all have begun")
-    until(lambda: len(stage.live()) == len(_begun(stage)), "each has its session")
-
-
-def _begun(stage: Launching) -> list[Process]:
-    return [p for p in stage.ours() if p.comm == "demo-agent"]
+    until(
+        lambda: {p.comm for p in stage.processes()} <= {"demo-agent", "agentctl-shim"}, "all have begun"
+    )
+    until(lambda: len(stage.live()) == len(stage.agents()), "each has its session")
 
 
 def _check_nothing_lies(stage: Launching) -> None:
-    sessions, agents = stage.live(), _begun(stage)
+    sessions, agents = stage.live(), stage.agents()
     # no lost running agent: each is listed, with a session, alive
     assert {s.seen.owner.pid for s in sessions if s.seen.owner} == {p.pid for p in agents}
     assert all(s.seen.session_id for s in sessions)

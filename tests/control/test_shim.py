@@ -15,10 +15,10 @@ from hypothesis import strategies as st
 
 from agentctl.control import output, spawn
 from agentctl.control.shim import Spec
-from agentctl.errors import Gone, StartFailed
+from agentctl.errors import StartFailed
 from agentctl.truth import procfs
-from agentctl.truth.model import ProcessIdentity
 from agentctl.truth.pidfd import Handle
+from tests.ending import is_gone, kill
 from tests.waiting import until
 
 ENVIRON = {"PATH": "/usr/bin:/bin", "A": "b=c", "EMPTY": "", "UNI": "ü\n", "PWD": "/"}
@@ -65,26 +65,16 @@ class Started:
         return (self.folder / "stdout").read_text()
 
     def has_left(self) -> bool:
-        return _gone(self.shim) and _gone(self.identity)
+        return is_gone(self.shim) and is_gone(self.identity)
 
     def close(self) -> None:
         self.child.release()
         for identity in (self.identity, self.shim):
-            try:
-                with Handle(identity) as handle:
-                    handle.signal(signal.SIGKILL)
-                    handle.wait(20)
-            except Gone:
-                pass
+            kill(identity)
 
 
 def _text(path: Path) -> str:
     return path.read_text() if path.exists() else ""
-
-
-def _gone(identity: ProcessIdentity) -> bool:
-    process = procfs.current(identity)
-    return process is None or not process.alive
 
 
 @pytest.fixture
@@ -152,7 +142,7 @@ def test_a_failed_start_has_no_finishing_work(start: Any) -> None:
 def test_the_launcher_is_waited_for_before_the_finishing_work(start: Any) -> None:
     started = start("exit 1").go()
     started.record()
-    assert not _gone(started.shim)
+    assert not is_gone(started.shim)
     assert not (started.folder / "finished").exists()
 
 
@@ -217,7 +207,7 @@ def test_killed_it_leaves_the_agent_alone(start: Any) -> None:
     with Handle(started.shim) as handle:
         handle.signal(signal.SIGKILL)
         handle.wait(20)
-    assert not _gone(started.identity)
+    assert not is_gone(started.identity)
     assert not (started.folder / "exit").exists()
 
 
@@ -233,7 +223,7 @@ def test_a_deleted_folder_stops_nothing(start: Any) -> None:
 def test_its_time_is_over(start: Any) -> None:
     started = start("exec sleep 1000", timeout=0.05).go()
     until((started.folder / "expired").exists, "it expires")
-    assert not _gone(started.identity)  # to end it is the business of what was called
+    assert not is_gone(started.identity)  # to end it is the business of what was called
 
 
 def test_time_that_nobody_can_be_called_about(start: Any) -> None:

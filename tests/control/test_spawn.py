@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import signal
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -16,10 +15,10 @@ import pytest
 
 from agentctl.control import output, spawn
 from agentctl.control.shim import Spec
-from agentctl.errors import AgentctlError, Gone, StartFailed, UsageError
+from agentctl.errors import AgentctlError, StartFailed, UsageError
 from agentctl.truth import procfs
 from agentctl.truth.model import ProcessIdentity
-from agentctl.truth.pidfd import Handle
+from tests.ending import is_gone, kill
 from tests.running import SOURCES
 from tests.waiting import until
 
@@ -68,21 +67,7 @@ def nursery(tmp_path: Path) -> Iterator[Nursery]:
     for child in made.children:
         child.release()
     for identity in made.known:
-        _kill(identity)
-
-
-def _kill(identity: ProcessIdentity) -> None:
-    try:
-        with Handle(identity) as handle:
-            handle.signal(signal.SIGKILL)
-            handle.wait(20)
-    except Gone:
-        pass
-
-
-def _gone(identity: ProcessIdentity) -> bool:
-    process = procfs.current(identity)
-    return process is None or not process.alive
+        kill(identity)
 
 
 def _open() -> set[str]:
@@ -91,7 +76,7 @@ def _open() -> set[str]:
 
 def test_the_identity_is_known_before_it_runs(nursery: Nursery) -> None:
     child = nursery.child("exit 0")
-    assert not _gone(child.identity)
+    assert not is_gone(child.identity)
     assert child.identity.boot == procfs.boot_id()
     nursery.make()
     child.go()
@@ -129,8 +114,8 @@ def test_a_shim_that_is_killed_before_the_word_is_told(nursery: Nursery) -> None
     """Not as a broken pipe: that is how a reader like `head` leaves, and no error."""
     child = nursery.child("exit 0")
     agent, shim = nursery.known
-    _kill(shim)
-    until(lambda: _gone(agent), "the agent's process leaves with it")
+    kill(shim)
+    until(lambda: is_gone(agent), "the agent's process leaves with it")
     with pytest.raises(StartFailed, match="could not be started: its shim ended"):
         child.go()
 
@@ -140,7 +125,7 @@ def test_why_it_cannot_be_started_is_told(nursery: Nursery) -> None:
     with pytest.raises(StartFailed, match="could not be started: No such file or directory"):
         child.go()  # there is no folder for its output
     child.forget()
-    until(lambda: all(map(_gone, nursery.known)), "both leave")
+    until(lambda: all(map(is_gone, nursery.known)), "both leave")
 
 
 def test_what_the_caller_has_open_is_not_the_agents(nursery: Nursery) -> None:

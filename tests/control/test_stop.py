@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from agentctl.adapters.plans import StopPlan
 from agentctl.control import stop as module
 from agentctl.control.stop import Stopped, steps, stop
+from agentctl.control.targets import DEATH
 from agentctl.errors import Refused
 from agentctl.testing import Puppet
 from agentctl.truth import procfs
@@ -245,11 +246,11 @@ def test_steps_keep_their_time(
     plan = StopPlan(signals=tuple(planned))
     found = steps(plan, force=False, timeout=timeout)
     assert [number for number, _ in found] == [*(number for number, _ in planned), signal.SIGKILL]
-    assert found[-1] == (signal.SIGKILL, module.LAST)
+    assert found[-1] == (signal.SIGKILL, DEATH)
     given_time = sum(length for _, length in found[:-1])
     if timeout is None:
         assert found[:-1] == planned
     elif planned:
         assert given_time == pytest.approx(timeout)
         assert all(0 <= got <= want for (_, got), (_, want) in zip(found[:-2], planned, strict=False))
-    assert steps(plan, force=True, timeout=timeout) == [(signal.SIGKILL, module.LAST)]
+    assert steps(plan, force=True, timeout=timeout) == [(signal.SIGKILL, DEATH)]

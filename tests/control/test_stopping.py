@@ -9,6 +9,7 @@ import pytest
 from agentctl.adapters.plans import StopPlan
 from agentctl.control import stop
 from agentctl.control.stopping import Job, all_at_once, foreseen
+from agentctl.control.targets import DEATH
 from agentctl.errors import Refused
 from agentctl.truth.procfs import Process
 from tests.fakes.doomed import Doomed
@@ -100,7 +101,7 @@ def test_what_would_be_done_is_told_and_not_done(stage: Doomed) -> None:
     (tool,) = stage.living("sleep")
     told = foreseen(Job(session, PATIENT), force=False, timeout=3.0)
     assert told.pid == agent.pid
-    assert told.signals == ["SIGINT (3 s)", f"SIGKILL ({stop.LAST:g} s)"]
+    assert told.signals == ["SIGINT (3 s)", f"SIGKILL ({DEATH:g} s)"]
     assert told.processes == [{"pid": tool.pid, "command": "sleep 1000"}]
     assert len(stage.living()) == 2
 

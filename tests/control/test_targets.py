@@ -10,9 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from agentctl.control.targets import Targets
+from agentctl.control.targets import Targets, kill_all
 from agentctl.truth import procfs
 from agentctl.truth.pidfd import Handle
+from tests.ending import is_gone
 from tests.fakes.stranger import Stranger
 from tests.waiting import until
 
@@ -115,3 +116,16 @@ def test_no_descriptor_is_left_open(three: list[Stranger]) -> None:
         targets.open(s.process for s in three)
         assert len(os.listdir("/proc/self/fd")) == before + 3
     assert len(os.listdir("/proc/self/fd")) == before
+
+
+def test_killed_until_a_look_finds_no_new_one(three: list[Stranger]) -> None:
+    """One more at each look, as if each begot the next; none is met twice."""
+    met = []
+
+    def find(known: frozenset[object]) -> list[procfs.Process]:
+        met.append(len(known))
+        return [s.process for s in three[: len(known) + 1]]
+
+    kill_all(find)
+    assert met == [0, 1, 2, 3]
+    assert all(is_gone(stranger.process.identity) for stranger in three)

@@ -304,11 +304,11 @@ def test_what_nobody_can_tell_is_told_after_a_second_look(
 
 def test_where_its_files_are() -> None:
     evidence = (
-        Evidence("alive", "proc:7@7", "kernel", note="bound by pid record: /live/7.json; pid 7, pid 8"),
+        Evidence("alive", "proc:7@7", "kernel", note="bound by pid record: /live/7.json"),
         Evidence("working", "/db/x.db#ses_1/msg_2", "journal"),
         Evidence("working", "/t/s@1.jsonl@512", "journal"),
         Evidence("gone", "/proc", "kernel"),
     )
-    seen = Observation("demo", "s", evidence, transcript="/db/x.db")
+    seen = Observation("demo", "s", evidence, transcript="/db/x.db", tied_by="/live/7.json")
     found = list(dict.fromkeys(Subject(Session(seen, judge(evidence))).files()))
     assert found == ["/db/x.db", "/db/x.db-wal", "/live/7.json", "/t/s@1.jsonl"]

@@ -4,14 +4,13 @@ answer stays true. Each agent is launched by the real command line."""
 from __future__ import annotations
 
 import shutil
-import signal
 from pathlib import Path
 from typing import Any
 
 from agentctl.store import launches, ledger
 from agentctl.testing import Stage
-from agentctl.truth.pidfd import Handle
 from agentctl.truth.procfs import Process
+from tests.ending import kill
 from tests.law.asking import agentctl_json
 from tests.waiting import until
 
@@ -54,12 +53,6 @@ def shims(stage: Stage) -> list[Process]:
     return [process for process in stage.processes() if process.comm == "agentctl-shim"]
 
 
-def kill(process: Process) -> None:
-    with Handle(process.identity) as handle:
-        handle.signal(signal.SIGKILL)
-        handle.wait(20)
-
-
 def owner(stage: Stage, session: dict[str, Any]) -> Process:
     return next(p for p in stage.processes() if p.pid == session["pid"])
 
@@ -87,7 +80,7 @@ def test_without_our_state_only_labels_are_gone(stage: Stage) -> None:
     after = row(stage, session["id"])
     assert lasting(after) == lasting(before)
     assert after["launch"] is None
-    kill(owner(stage, session))
+    kill(owner(stage, session).identity)
     until(lambda: shims(stage) == [], "the shim has nothing left to do")
     ended = row(stage, session["id"])
     assert (ended["status"], ended["outcome"], ended["exit_code"]) == ("stopped", "killed", None)
@@ -102,7 +95,7 @@ def test_the_exit_code_is_owned(stage: Stage) -> None:
 
 def test_the_agent_killed(stage: Stage) -> None:
     session = launched(stage, "work 600")
-    kill(owner(stage, session))
+    kill(owner(stage, session).identity)
     ended = until_stopped(stage, session["id"])
     assert ended["outcome"] == "killed"
     until(lambda: row(stage, session["id"])["exit_code"] in (-9, 137), "its code is noted")
@@ -113,9 +106,9 @@ def test_the_shim_killed(stage: Stage) -> None:
     session = launched(stage, "work 600")
     before = row(stage, session["id"])
     for shim in shims(stage):
-        kill(shim)
+        kill(shim.identity)
     assert lasting(row(stage, session["id"])) == lasting(before)
-    kill(owner(stage, session))
+    kill(owner(stage, session).identity)
     ended = until_stopped(stage, session["id"])
     assert (ended["outcome"], ended["exit_code"]) in KILLED
 
@@ -123,7 +116,7 @@ def test_the_shim_killed(stage: Stage) -> None:
 def test_everything_killed(stage: Stage) -> None:
     session = launched(stage, "work 600")
     for process in (*shims(stage), owner(stage, session)):
-        kill(process)
+        kill(process.identity)
     ended = until_stopped(stage, session["id"])
     assert (ended["outcome"], ended["exit_code"]) in KILLED
     assert agentctl_json(stage, "list")["sessions"] == []
@@ -146,7 +139,7 @@ def test_an_exit_code_is_not_believed_of_a_later_owner(stage: Stage) -> None:
 def test_launched_where_we_cannot_look_it_is_not_called_dead(stage: Stage) -> None:
     """In a container that shares our home: not seeing its process proves nothing."""
     session = launched(stage, "work 600")
-    kill(owner(stage, session))
+    kill(owner(stage, session).identity)
     until_stopped(stage, session["id"])
     until(lambda: shims(stage) == [], "the finishing work is done")
     notes = f"{state(stage)}/state.db"

@@ -9,8 +9,8 @@ import pytest
 from agentctl.errors import SourceError
 from agentctl.store import db, ledger, remains
 from agentctl.truth import procfs
-from agentctl.truth.lock import namespace
 from agentctl.truth.model import Exit, Launch
+from agentctl.truth.procfs import namespace
 
 ME = procfs.read_process(os.getpid(), procfs.boot_id()).identity
 DEAD = ME._replace(start=ME.start - 1)

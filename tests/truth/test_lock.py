@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 
 from agentctl.truth import procfs
-from agentctl.truth.lock import Lock, namespace
+from agentctl.truth.lock import Lock
 from agentctl.truth.model import ProcessIdentity
+from agentctl.truth.procfs import namespace
 from tests.fakes.stranger import Stranger
 from tests.waiting import until
 

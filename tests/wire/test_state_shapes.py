@@ -2,8 +2,9 @@
 
 import json
 
-from agentctl.truth.lock import Lock, namespace
+from agentctl.truth.lock import Lock
 from agentctl.truth.model import Problem, ProcessIdentity
+from agentctl.truth.procfs import namespace
 from agentctl.wire import state_shapes
 
 PERSON = Lock("/d", "", None, None, "me", "because", 0.0, 60.0)

@@ -24,9 +24,7 @@ class LaunchRequest(NamedTuple):
     model: str | None = None
     name: str | None = None
     system_prompt: str | None = None  # to be appended to the agent's own
-    permission_mode: str | None = (
-        None  # one of the adapter's `permission_modes`; None: the agent's default
-    )
+    permission_mode: str | None = None  # one of the adapter's; None: the agent's own default
     native: tuple[str, ...] = ()  # words for the agent itself, passed through
     folder: str = ""  # where `Command.files` are going to be
 

@@ -11,7 +11,7 @@ from agentctl import asking
 from agentctl.cli import rows
 from agentctl.cli.text import one_line
 from agentctl.cli.verb import Parser
-from agentctl.errors import AgentctlError, NotFound, UsageError
+from agentctl.errors import AgentctlError, UsageError
 from agentctl.truth.model import Problem, Session
 from agentctl.truth.survey import Survey, Wanted
 
@@ -83,13 +83,11 @@ def asked(arguments: argparse.Namespace, answers: Answers) -> list[Asked]:
 def _group(group: str, deadline: float | None, answers: Answers) -> list[Asked]:
     survey = asking.everything(Wanted(), (), deadline)
     answers.noticed(survey.problems)
-    found = [s for s in survey.sessions if s.launch is not None and s.launch.group == group]
-    if not found:
-        known = sorted({s.launch.group for s in survey.sessions if s.launch and s.launch.group})
-        told = ", ".join(known[:8]) + (f" and {len(known) - 8} more" if len(known) > 8 else "")
-        raise NotFound(
-            f"no session of group {group!r}", f"known: {told}" if known else "no launch has a group yet"
-        )
+    by_group: dict[str, list[Session]] = {}
+    for session in survey.sessions:
+        if session.launch is not None and session.launch.group:
+            by_group.setdefault(session.launch.group, []).append(session)
+    found = by_group[asking.group_named(group, list(by_group))]
     living_first = sorted(found, key=lambda s: s.seen.owner is None)
     return [Asked(session, survey) for session in living_first]
 

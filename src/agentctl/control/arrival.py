@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import time
 
-from agentctl import asking, paths
+from agentctl import asking
 from agentctl.adapters.plans import Command
 from agentctl.control import output
 from agentctl.control.order import Order
-from agentctl.errors import Gone, SourceError, StartFailed, Unreachable
+from agentctl.errors import Gone, StartFailed, Unreachable
 from agentctl.store import launches, ledger
 from agentctl.truth import procfs
 from agentctl.truth.model import Exit, Launch, ProcessIdentity, Session
@@ -23,19 +23,17 @@ PATIENCE = 120.0  # seconds an agent may take to have a session; some load for l
 BEAT = 0.01
 BEAT_OF_LOOKS = 0.03
 SILENCE = 10.0  # seconds after which one that is listed, and says nothing of itself, will do
-LAST_WORD = 5.0  # seconds the shim may take to write down an end that we have seen
 
 
 def arrived(note: Launch, notes: str, order: Order) -> Session:
     """Wait until the session that this process runs is one that `list` shows."""
-    folder = launches.folder(notes, order.id)
-    with output.Lines(folder) as lines:
+    with output.Lines(launches.folder(notes, order.id)) as lines:
         asking.everything(None, (order.adapter,))  # what a look has to import comes while it starts
         try:
             agent = Handle(note.identity)
         except Gone:
             told = order.command.session_id or _announced(order.command, lines)
-            return _over(told, folder, order)
+            return _over(told, notes, order)
         with agent:
             return _awaited(agent, lines, note, notes, order)
 
@@ -55,7 +53,7 @@ def _awaited(agent: Handle, lines: output.Lines, note: Launch, notes: str, order
             if session is not None and (chosen is None or _has_spoken(session) or waited > SILENCE):
                 return session
         if ended:
-            return _over(session_id, launches.folder(notes, order.id), order)
+            return _over(session_id, notes, order)
         if waited > PATIENCE:
             raise _late(note.identity)
         agent.wait(BEAT if session_id is None else BEAT_OF_LOOKS)
@@ -99,19 +97,19 @@ def _is(owner: Process, identity: ProcessIdentity) -> bool:
     return True
 
 
-def _over(session_id: str | None, folder: str, order: Order) -> Session:
+def _over(session_id: str | None, notes: str, order: Order) -> Session:
     """It ended while we waited: a quick success, or a start that failed."""
-    ended = how_it_ended(folder, order.id)
+    ended = how_it_ended(notes, order.id)
     if ended is not None and ended.code == 0 and session_id is not None:
         session = _written(session_id, order)
         if session is not None:
             return session
-    raise failure(ended, folder, order)
+    raise failure(ended, notes, order)
 
 
-def failure(ended: Exit | None, folder: str, order: Order) -> StartFailed:
+def failure(ended: Exit | None, notes: str, order: Order) -> StartFailed:
     how = f"{order.adapter} ended while it was being launched: {_told(ended)}"
-    return StartFailed(how, said=output.last_words(folder))
+    return StartFailed(how, said=output.last_words(launches.folder(notes, order.id)))
 
 
 def _written(session_id: str, order: Order) -> Session | None:
@@ -125,21 +123,10 @@ def _written(session_id: str, order: Order) -> Session | None:
     return None
 
 
-def how_it_ended(folder: str, launch_id: str) -> Exit | None:
-    """The shim's record. It comes a moment after the process has ended."""
-    notes = paths.notes_file(folder.rpartition("/launches/")[0])
-    deadline = time.monotonic() + LAST_WORD
-    from agentctl.truth.watch import Watch
+def how_it_ended(notes: str, launch_id: str) -> Exit | None:
+    from agentctl.control.ending import written_down  # a failed start can wait for an import
 
-    try:
-        with Watch([folder], []) as watch:
-            while (ended := launches.exit_record(notes, launch_id)) is None:
-                left = deadline - time.monotonic()
-                if left <= 0 or not watch.wait(left):
-                    return None
-        return ended
-    except SourceError:  # its folder was deleted, or half a record: then it is not known
-        return None
+    return written_down(notes, launch_id)
 
 
 def _told(ended: Exit | None) -> str:

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from agentctl import asking, paths
 from agentctl.control.changes import Content, Reader, conflicts
-from agentctl.errors import Ambiguous, NotFound, SourceError
+from agentctl.errors import NotFound, SourceError
 from agentctl.store import launches
 from agentctl.truth.model import HookRun, Launch, Problem, Session
 from agentctl.truth.survey import Wanted
@@ -36,21 +36,6 @@ def groups() -> dict[str, list[Launch]]:
     return found
 
 
-def group_named(text: str, known: Sequence[str]) -> str:
-    """The group of that name, or the only one that begins so. Raises NotFound, Ambiguous."""
-    matching = [name for name in known if name.startswith(text)] if text else []
-    if text in known:
-        return text
-    if not matching:
-        listed = ", ".join(known[:8]) + (f" and {len(known) - 8} more" if len(known) > 8 else "")
-        raise NotFound(
-            f"no group {text!r}", f"known: {listed}" if known else "no launch has a group yet"
-        )
-    if len(matching) > 1:
-        raise Ambiguous(f"{text!r} could be {len(matching)} groups", ", ".join(matching[:8]))
-    return matching[0]
-
-
 def compare(text: str, *, deadline: float | None = None) -> Comparison:
     return _compared(text, deadline, lambda _: None)
 
@@ -71,7 +56,7 @@ def _compared(
     text: str, deadline: float | None, while_open: Callable[[dict[str, Content]], None]
 ) -> Comparison:
     known = groups()
-    group = group_named(text, list(known))
+    group = asking.group_named(text, list(known))
     oldest = min(note.created_at or 0.0 for note in known[group])
     found = asking.everything(Wanted(oldest - 1.0), (), deadline)
     sessions = named(of_group(found.sessions, group))

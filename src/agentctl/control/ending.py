@@ -10,7 +10,7 @@ from agentctl.control.tree import Family
 from agentctl.errors import Gone, SourceError
 from agentctl.store import launches, remains
 from agentctl.truth import procfs
-from agentctl.truth.model import Launch, ProcessIdentity
+from agentctl.truth.model import Exit, Launch, ProcessIdentity
 from agentctl.truth.pidfd import Handle
 from agentctl.truth.watch import Watch
 
@@ -55,20 +55,32 @@ def finished(launch: Launch) -> Launch:
         return launch
 
 
-def _awaited(notes: str, launch_id: str, shim: ProcessIdentity, seconds: float) -> bool:
-    """Whether that was the shim's to do, and still is."""
+def written_down(
+    notes: str, launch_id: str, seconds: float = LAST_WORD, by: Handle | None = None
+) -> Exit | None:
+    """How it ended, once the shim has written that: it comes a moment after the end. `by`: the shim,
+    after whose end nobody writes it any more. None: not in time, or never."""
     deadline = time.monotonic() + seconds
     try:
-        with Handle(shim) as handle, Watch((), [handle]) as watch:
+        with Watch((), [by] if by is not None else []) as watch:
             watch.add_file(f"{launches.folder(notes, launch_id)}/exit")
-            while not _known(notes, launch_id):
-                if handle.wait(0):
-                    break
-                if not watch.wait(max(0.0, deadline - time.monotonic())):
-                    return True  # it lives, and is slow
+            while True:
+                over = by is not None and by.wait(0)  # before we look, so that its last word counts
+                ended = launches.exit_record(notes, launch_id)
+                left = deadline - time.monotonic()
+                if ended is not None or over or left <= 0 or not watch.wait(left):
+                    return ended
+    except SourceError:  # its folder was deleted, or half a record: then it is not known
+        return None
+
+
+def _awaited(notes: str, launch_id: str, shim: ProcessIdentity, seconds: float) -> bool:
+    """Whether that was the shim's to do, and still is."""
+    try:
+        with Handle(shim) as handle:
+            return written_down(notes, launch_id, seconds, handle) is not None or not handle.wait(0)
     except Gone:  # whatever it had to say is there
-        pass
-    return _known(notes, launch_id)
+        return _known(notes, launch_id)
 
 
 def _known(notes: str, launch_id: str) -> bool:

@@ -21,7 +21,7 @@ def main() -> None:
     try:
         expire(state, launch_id)
     except AgentctlError as error:
-        leave_word(state, launch_id, "expire", str(error))
+        leave_word(paths.notes_file(state), launch_id, "expire", str(error))
 
 
 def expire(state: str, launch_id: str) -> None:

@@ -10,8 +10,8 @@ import os
 import sys
 
 from agentctl import asking, paths
-from agentctl.adapters.plans import Announced, LaunchRequest
-from agentctl.adapters.registry import load, registered
+from agentctl.adapters.plans import LaunchRequest
+from agentctl.adapters.registry import load
 from agentctl.control import hooks, output
 from agentctl.errors import Gone, SourceError
 from agentctl.store import launches, ledger
@@ -30,7 +30,7 @@ def main() -> None:
         _outlast(state, launch_id)
         finish(state, launch_id)
     except Exception as error:  # noqa: BLE001 - whatever it was, nobody else can tell of it
-        leave_word(state, launch_id, "finish", f"{type(error).__name__}: {error}")
+        leave_word(paths.notes_file(state), launch_id, "finish", f"{type(error).__name__}: {error}")
 
 
 def _outlast(state: str, launch_id: str) -> None:
@@ -77,7 +77,14 @@ def _exit(notes: str, launch_id: str) -> Exit | None:
 
 def _identified(notes: str, note: Launch) -> Launch:
     """With its session's id, also where the launcher died before it had learned that."""
-    announced = _announced(note)
+    if note.session_id is not None or note.adapter is None:
+        return note
+    try:
+        described = load(note.adapter).launch(LaunchRequest("", note.cwd or "/", os.environ))
+    except Exception as error:  # noqa: BLE001 - an adapter that fails here costs an id, and no hook
+        leave_word(notes, note.id, "finish", f"which session it was: {type(error).__name__}: {error}")
+        return note
+    announced = described.announced
     if announced is None:
         return note
     with output.Lines(launches.folder(notes, note.id)) as lines:
@@ -89,17 +96,6 @@ def _identified(notes: str, note: Launch) -> Launch:
     return known
 
 
-def _announced(note: Launch) -> Announced | None:
-    """How its agent tells which session it is, if that is not known yet."""
-    if note.session_id is not None or note.adapter is None:
-        return None
-    try:
-        registered((note.adapter,))  # it may have been uninstalled meanwhile
-        return load(note.adapter).launch(LaunchRequest("", note.cwd or "/", os.environ)).announced
-    except Exception:  # noqa: BLE001 - an adapter that fails here costs an id, and no hook
-        return None
-
-
 def _session(note: Launch) -> Session | None:
     if note.session_id is None or note.adapter is None:
         return None
@@ -107,10 +103,10 @@ def _session(note: Launch) -> Session | None:
     return next((each for each in found if each.seen.session_id == note.session_id), None)
 
 
-def leave_word(state: str, launch_id: str, whose: str, word: str) -> None:
+def leave_word(notes: str, launch_id: str, whose: str, word: str) -> None:
     """Nobody reads our error stream: beside the rest of the launch somebody may."""
     try:
-        with open(f"{launches.folder(paths.notes_file(state), launch_id)}/{whose}", "w") as file:
+        with open(f"{launches.folder(notes, launch_id)}/{whose}", "a") as file:
             file.write(f"{word}\n")
     except OSError:  # no folder, no readers
         pass

@@ -14,11 +14,9 @@ from agentctl.errors import Gone, SourceError, Unreachable
 from agentctl.store import launches, ledger
 from agentctl.truth import procfs
 from agentctl.truth.files import translated
-from agentctl.truth.lock import namespace
 from agentctl.truth.model import HookRun, Launch, ProcessIdentity, Session
 from agentctl.truth.pidfd import Handle
-
-KILL_TAKES = 5.0  # seconds at most: the kernel has to let go of what a process held
+from agentctl.truth.procfs import namespace
 
 
 def launch(state: str, order: Order, tell: Callable[[Session], None] | None = None) -> Session:
@@ -34,7 +32,7 @@ def launch(state: str, order: Order, tell: Callable[[Session], None] | None = No
         _go(child, folder, order)
         session = arrived(note, notes, order)
         note = _learned(notes, note, session)
-        _settle(session._replace(launch=note), child.identity, folder, order, tell)
+        _settle(session._replace(launch=note), child.identity, notes, order, tell)
     except Unreachable:  # it lives: all that we know of it stays
         child.release()
         raise
@@ -52,7 +50,7 @@ def launch(state: str, order: Order, tell: Callable[[Session], None] | None = No
 def _settle(
     session: Session,
     identity: ProcessIdentity,
-    folder: str,
+    notes: str,
     order: Order,
     tell: Callable[[Session], None] | None,
 ) -> None:
@@ -66,9 +64,9 @@ def _settle(
         over = True
     except KeyboardInterrupt:  # the person has the id and waits no longer: it is on its own
         return
-    ended = how_it_ended(folder, order.id) if over else None
+    ended = how_it_ended(notes, order.id) if over else None
     if ended is not None and ended.code != 0:
-        raise failure(ended, folder, order)
+        raise failure(ended, notes, order)
 
 
 def _created(notes: str, folder: str, session: Session, command: str) -> Launch:
@@ -132,18 +130,13 @@ def _undo(child: spawn.Child, notes: str, folder: str, launch_id: str) -> None:
 
 def _end(identity: ProcessIdentity, launch_id: str) -> None:
     """All of them: a wrapper that is killed leaves the agent behind."""
-    from signal import SIGKILL
-
-    from agentctl.control.targets import Targets
+    from agentctl.control.targets import kill_all
     from agentctl.control.tree import Family
 
     first = procfs.current(identity)
     family = Family(first, launch_id, confine=os.environ.get("AGENTCTL_CONFINE", ""))
-    found = [first] if first is not None else []
-    with Targets() as targets:
-        while targets.open([*found, *family.look(procfs.read_table(), targets.identities).members]):
-            targets.signal(SIGKILL)
-            targets.wait(KILL_TAKES)
+    own = [first] if first is not None else []
+    kill_all(lambda known: [*own, *family.look(procfs.read_table(), known).members])
 
 
 def _learned(notes: str, note: Launch, session: Session) -> Launch:

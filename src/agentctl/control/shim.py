@@ -141,9 +141,7 @@ def _write_down(folder: bytes, code: int, user: float, system: float, memory: in
 def _spawn(argv: list[bytes]) -> None:
     try:
         os.posix_spawn(argv[0], argv, os.environb)
-    except (
-        OSError
-    ):  # no process to be had, or our Python was replaced: its end is still ours to write down
+    except OSError:  # no process to be had, or no such Python any more: its end is still ours to note
         pass
 
 

@@ -9,7 +9,7 @@ from signal import SIGKILL, SIGTERM, Signals
 from typing import NamedTuple
 
 from agentctl.adapters.plans import StopPlan
-from agentctl.control.targets import Targets
+from agentctl.control.targets import DEATH, Targets
 from agentctl.control.tree import Family, Left
 from agentctl.errors import Gone, Refused
 from agentctl.truth import procfs
@@ -19,7 +19,6 @@ from agentctl.truth.procfs import Process
 
 BY_THEMSELVES = 0.2  # seconds in which what is left may follow its owner without being told
 GRACE = 1.0  # seconds it gets between TERM and KILL
-LAST = 5.0  # seconds KILL may take: the kernel has to let go of what the process held
 ROUNDS = 20  # looks for new ones: one that forks faster than that is named, not chased for ever
 
 
@@ -79,7 +78,7 @@ def steps(plan: StopPlan, *, force: bool, timeout: float | None) -> list[tuple[S
     """Each signal and how long it is waited for. A timeout cuts the plan short or gives the rest of the
     time to its last signal."""
     if force:
-        return [(SIGKILL, LAST)]
+        return [(SIGKILL, DEATH)]
     planned = list(plan.signals)
     if timeout is not None:
         left, cut = timeout, []
@@ -88,7 +87,7 @@ def steps(plan: StopPlan, *, force: bool, timeout: float | None) -> list[tuple[S
             cut.append((number, given))
             left -= given
         planned = cut
-    return [*planned, (SIGKILL, LAST)]
+    return [*planned, (SIGKILL, DEATH)]
 
 
 def _end_owner(owner: Targets, plan: StopPlan, *, force: bool, timeout: float | None) -> tuple[str, ...]:
@@ -119,7 +118,7 @@ def _sweep(others: Targets, family: Family, spared: dict[int, Left]) -> None:
             others.wait(GRACE)
         if others.living():
             others.signal(SIGKILL)
-            others.wait(LAST)
+            others.wait(DEATH)
         if not _meet(others, family, spared):
             break
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 
 import select
 import time
-from collections.abc import Iterable, Sequence
-from signal import SIGCONT, Signals
+from collections.abc import Callable, Iterable, Sequence
+from signal import SIGCONT, SIGKILL, Signals
 
 from agentctl.control.tree import Left
 from agentctl.errors import Forbidden, Gone
@@ -16,6 +16,7 @@ from agentctl.truth.pidfd import LONGEST, Handle
 from agentctl.truth.procfs import Process
 
 NOT_OURS = "another user's process"
+DEATH = 5.0  # seconds that KILL may take: the kernel has to let go of what the process held
 
 
 class Targets:
@@ -115,6 +116,14 @@ class Targets:
             self._refused[handle.identity] = NOT_OURS
             return False
         return True
+
+
+def kill_all(find: Callable[[frozenset[ProcessIdentity]], Iterable[Process]]) -> None:
+    """Until a look finds none but those known by then: `find` is given these."""
+    with Targets() as targets:
+        while targets.open(find(targets.identities)):
+            targets.signal(SIGKILL)
+            targets.wait(DEATH)
 
 
 def _state(identity: ProcessIdentity) -> str:

@@ -29,7 +29,6 @@ REACHED: dict[Awaited, frozenset[str]] = {
 # After a look we sleep through nine times what it took, unless a process ends: an agent that writes all
 # the time costs a tenth of a processor at most.
 REST = 9
-_BOUND_BY = re.compile(r"bound by [^:]+: (/[^;]+)")  # as truth/bind.py says it
 _PLACE = re.compile(r"(/.+?)(?:@\d+|#.*)?")  # a file, with the place in it
 
 
@@ -70,12 +69,10 @@ class Subject:
         if seen.transcript is not None:
             yield seen.transcript
             yield f"{seen.transcript}-wal"  # a database's latest
-        for piece in seen.evidence:
-            address = _BOUND_BY.search(piece.note)
-            for text in (piece.address, address[1] if address else ""):
-                place = _PLACE.fullmatch(text)
-                if place and not text.startswith("/proc"):
-                    yield place[1]
+        for address in (seen.tied_by, *(piece.address for piece in seen.evidence)):
+            place = _PLACE.fullmatch(address)
+            if place and not address.startswith("/proc"):
+                yield place[1]
 
 
 class Vigil:

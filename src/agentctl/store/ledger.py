@@ -8,8 +8,8 @@ import time
 from collections.abc import Iterable
 
 from agentctl.store import db, locks
-from agentctl.truth.lock import namespace
 from agentctl.truth.model import Exit, HookRun, Launch
+from agentctl.truth.procfs import namespace
 
 
 def begin(path: str, launch: Launch, *, force: bool = False) -> None:

@@ -12,8 +12,9 @@ from agentctl.errors import Gone, NotFound, Refused, UsageError
 from agentctl.lengths import age, left
 from agentctl.store import db
 from agentctl.truth import files
-from agentctl.truth.lock import Lock, namespace
+from agentctl.truth.lock import Lock
 from agentctl.truth.model import ProcessIdentity
+from agentctl.truth.procfs import namespace
 from agentctl.truth.sqlite_ro import Database
 
 __all__ = [

@@ -6,7 +6,6 @@ from typing import Any, NamedTuple
 
 from agentctl.errors import Gone
 from agentctl.truth import files, procfs
-from agentctl.truth.lock import namespace
 from agentctl.truth.model import ProcessIdentity
 from agentctl.truth.sqlite_ro import Database
 
@@ -31,7 +30,7 @@ class Remains(NamedTuple):
     @property
     def may_live(self) -> bool:
         """Unless its process is proven gone: one that we cannot see from here may live."""
-        if self.namespace not in (None, namespace()) and self.identity.boot == procfs.boot_id():
+        if procfs.elsewhere(self.identity, self.namespace):
             return True
         process = procfs.current(self.identity)
         return process is not None and process.alive

@@ -3,7 +3,6 @@ asking, never stored. A dead owner is a free directory, and nobody has to clean 
 
 from __future__ import annotations
 
-import os
 import time
 from typing import NamedTuple
 
@@ -34,12 +33,8 @@ class Lock(NamedTuple):
 
     @property
     def foreign(self) -> bool:
-        """Whether its owner is where we cannot look. After a boot nobody is there any more."""
-        return (
-            self.identity is not None
-            and self.namespace != namespace()
-            and self.identity.boot == procfs.boot_id()
-        )
+        """Whether its owner is where we cannot look."""
+        return self.identity is not None and procfs.elsewhere(self.identity, self.namespace)
 
     @property
     def holder(self) -> str:
@@ -50,8 +45,3 @@ class Lock(NamedTuple):
         named = f" ({self.name})" if self.name else ""
         place = " in another container" if self.foreign else ""
         return f"{who}{named}, pid {self.identity.pid}{place}"
-
-
-def namespace() -> str:
-    """That of the pids we see. Containers that share a home do not share these."""
-    return os.readlink("/proc/self/ns/pid")

@@ -113,6 +113,7 @@ class Observation(NamedTuple):
     owner: "Process | None" = None  # the live process bound to it
     transcript: str | None = None
     candidates: tuple["Process", ...] = ()  # who may run it, where nothing tells which
+    tied_by: str = ""  # where to check that the owner runs it; a path, if it is a file's word
 
 
 class Verdict(NamedTuple):

@@ -25,7 +25,9 @@ def living(look: Look, bound: Bound, path: str | None, facts: Facts, *more: Evid
     )
     evidence = (bound.evidence(started), *more, *said(facts, path))
     unsettled = bound.candidates if owner is None else ()
-    return Observation(look.adapter, bound.session_id, evidence, known, owner, path, unsettled)
+    return Observation(
+        look.adapter, bound.session_id, evidence, known, owner, path, unsettled, bound.address
+    )
 
 
 def ended(

@@ -266,10 +266,9 @@ def read_table() -> dict[int, Process]:
     for name in os.listdir("/proc"):
         if name.isdigit():
             try:
-                process = read_process(int(name), boot)
+                table[int(name)] = read_process(int(name), boot)
             except Gone:
                 continue
-            table[process.pid] = process
     return table
 
 
@@ -282,6 +281,15 @@ def current(identity: ProcessIdentity) -> Process | None:
     except Gone:
         return None
     return process if process.identity == identity else None
+
+
+def namespace() -> str:
+    return os.readlink("/proc/self/ns/pid")
+
+
+def elsewhere(identity: ProcessIdentity, its: str | None) -> bool:
+    """Whether it may live where we cannot look, as in a container. `its` namespace None: ours."""
+    return its not in (None, namespace()) and identity.boot == boot_id()
 
 
 def _translated(error: OSError, source: str) -> SourceError:

@@ -9,7 +9,6 @@ because threads that fight for the interpreter lock double the cost; one that ta
 from __future__ import annotations
 
 import _thread
-import os
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple, Protocol
@@ -232,7 +231,7 @@ class _Decorations:
             return Session(seen, verdict, note)
         if note.ended is not None:
             more = _exited(note.ended, seen.facts)
-        elif may_live_elsewhere(note):
+        elif procfs.elsewhere(note.identity, note.namespace):  # that we do not see it proves nothing
             more = Evidence("hidden", f"launch:{note.id}", "record", note.created_at, note=ELSEWHERE)
         else:
             return Session(seen, verdict, note)
@@ -248,13 +247,6 @@ class _Decorations:
             return started
         by_id = (self._by_session.get((name, session_id or "")) for name in (seen.adapter, None))
         return next((note for note in by_id if note is not None), started)
-
-
-def may_live_elsewhere(note: Launch) -> bool:
-    """Launched where we cannot look: that we do not see its process proves nothing."""
-    if note.namespace is None or note.identity.boot != procfs.boot_id():
-        return False
-    return note.namespace != os.readlink("/proc/self/ns/pid")
 
 
 def _exited(ended: Exit, facts: Facts) -> Evidence:

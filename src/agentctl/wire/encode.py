@@ -20,7 +20,7 @@ _ENDLESS = float("inf")
 def session(given: Session) -> str:
     """What `json.dumps(shapes.session(given))` would be."""
     seen, verdict, launch = given
-    adapter, session_id, _, facts, owner, transcript, _ = seen
+    adapter, session_id, _, facts, owner, transcript, *_ = seen
     status, activity, waiting_for, outcome, exit_code, reason, used, overruled = verdict
     cwd, model, title, prompt, started_at, last_at, tokens, cost, entry, version, parent, _, _ = facts
     last = _time(last_at)  # often the time of a piece of evidence too

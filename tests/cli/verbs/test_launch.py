@@ -15,10 +15,10 @@ from typing import Any
 import pytest
 
 from agentctl import paths
-from agentctl.errors import Gone
 from agentctl.store import launches, locks
 from agentctl.truth.pidfd import Handle
 from agentctl.truth.procfs import Process
+from tests.ending import kill
 from tests.fakes.demo import DemoStage
 from tests.running import Ran, agentctl_in, agentctl_of, environ_of
 from tests.waiting import DEADLINE, until
@@ -50,15 +50,6 @@ def _owner(stage: DemoStage, session_id: str) -> Process:
     owner = stage.session(session_id).seen.owner
     assert owner is not None
     return owner
-
-
-def _kill(process: Process) -> None:
-    try:
-        with Handle(process.identity) as handle:
-            handle.signal(signal.SIGKILL)
-            handle.wait(DEADLINE)
-    except Gone:
-        pass
 
 
 def _nothing_is_left(stage: DemoStage) -> None:
@@ -379,7 +370,7 @@ def test_a_held_directory_is_refused(stage: DemoStage) -> None:
 
 
 def test_a_dead_owners_directory_is_free_at_once(stage: DemoStage) -> None:
-    _kill(_owner(stage, _launched(stage, "-p", "hang")))
+    kill(_owner(stage, _launched(stage, "-p", "hang")).identity)
     _launched(stage, "-p", "hang")
 
 
@@ -560,7 +551,7 @@ def test_a_dry_run_tells_who_is_in_the_way(stage: DemoStage) -> None:
     told = _launch(stage, "-p", "x", "--dry-run", "--json").json()["launches"][0]
     assert session_id in told["lock_held_by"]
     assert session_id in _launch(stage, "-p", "x", "--dry-run").out
-    _kill(_owner(stage, session_id))
+    kill(_owner(stage, session_id).identity)
     told = _launch(stage, "-p", "x", "--dry-run", "--json").json()["launches"][0]
     assert told["lock_held_by"] is None
 

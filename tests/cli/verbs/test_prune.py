@@ -1,17 +1,15 @@
 """`agentctl prune`: what goes is told with its reason; 1 where something could not go."""
 
 import os
-import signal
 import time
 
 from agentctl.control.tree import SHIM
 from agentctl.store import launches, ledger
 from agentctl.truth import procfs
 from agentctl.truth.model import Exit, Launch
-from agentctl.truth.pidfd import Handle
+from tests.ending import kill
 from tests.fakes.demo import DemoStage
 from tests.running import agentctl_of
-from tests.waiting import until
 
 ME = procfs.read_process(os.getpid(), procfs.boot_id()).identity
 
@@ -84,11 +82,11 @@ def test_a_shim_that_was_killed(stage: DemoStage) -> None:
     assert (ran.code, ran.err) == (0, "")
     shims = [p for p in stage.processes() if p.comm == SHIM]
     assert len(shims) == 1
-    _kill(shims[0])
+    kill(shims[0].identity)
     assert agentctl_of(stage, "prune", "--ttl", "0s").lines == ["nothing to prune"]  # the agent lives
     assert [s.verdict.status for s in stage.survey().sessions] == ["running"]
     for process in stage.processes():
-        _kill(process)
+        kill(process.identity)
     [note] = launches.recorded(_notes(stage))
     told = agentctl_of(stage, "prune").lines
     assert f"finished launch {note.id}: its shim was killed: its on-complete hook was due" in told
@@ -98,15 +96,3 @@ def test_a_shim_that_was_killed(stage: DemoStage) -> None:
         f"forgot launch {note.id}"
     ]
     assert (stage.root / "ran").read_text() == "killed\n"
-
-
-def _kill(process: procfs.Process) -> None:
-    with Handle(process.identity) as handle:
-        handle.signal(signal.SIGKILL)
-        assert handle.wait(20)
-    until(lambda: _is_gone(process), f"{process} is gone")
-
-
-def _is_gone(process: procfs.Process) -> bool:
-    now = procfs.current(process.identity)
-    return now is None or not now.alive

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import shutil
-import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -13,12 +12,11 @@ from typing import Any
 import pytest
 
 from agentctl import paths
-from agentctl.errors import Gone
 from agentctl.store import launches, locks
-from agentctl.truth.pidfd import Handle
+from tests.ending import kill
 from tests.fakes.demo import DemoStage
 from tests.running import Ran, agentctl_of, environ_of
-from tests.waiting import DEADLINE, until
+from tests.waiting import until
 
 
 def _launched(stage: DemoStage, *words: str) -> str:
@@ -58,12 +56,7 @@ def _program(stage: DemoStage, script: str) -> dict[str, str]:
 def _kill(stage: DemoStage, session_id: str) -> None:
     owner = stage.session(session_id).seen.owner
     assert owner is not None
-    try:
-        with Handle(owner.identity) as handle:
-            handle.signal(signal.SIGKILL)
-            handle.wait(DEADLINE)
-    except Gone:
-        pass
+    kill(owner.identity)
 
 
 def test_the_same_session_goes_on_in_its_own_directory(stage: DemoStage) -> None:

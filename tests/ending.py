@@ -1,0 +1,36 @@
+"""Ends processes that a test has started, by their identity, and tells whether they are gone."""
+
+import os
+import signal
+
+import pytest
+
+from agentctl.errors import Gone
+from agentctl.testing import Stage
+from agentctl.truth import procfs
+from agentctl.truth.model import ProcessIdentity
+from agentctl.truth.pidfd import Handle
+from tests.waiting import DEADLINE
+
+
+def kill(identity: ProcessIdentity) -> None:
+    """It may have ended by itself."""
+    try:
+        with Handle(identity) as handle:
+            handle.signal(signal.SIGKILL)
+            assert handle.wait(DEADLINE), f"{identity.address} survives SIGKILL"
+    except Gone:
+        pass
+
+
+def is_gone(identity: ProcessIdentity) -> bool:
+    process = procfs.current(identity)
+    return process is None or not process.alive
+
+
+def play_on(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+    """This very process, with the stage's environment and nothing else."""
+    for name in list(os.environ):
+        monkeypatch.delenv(name)
+    for name, value in stage.environ.items():
+        monkeypatch.setenv(name, value)
