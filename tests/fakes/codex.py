@@ -226,7 +226,7 @@ class Codex(Player):
         self.close_turn(well=True)
         self.end(0)
         self.threads.clear()
-        time.sleep(seconds)
+        time.sleep(seconds)  # the work itself, as long as its script says
 
     @property
     def thread(self) -> Thread:

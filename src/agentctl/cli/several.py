@@ -24,7 +24,9 @@ class SeveralParser(Parser):
         self.add_argument(
             "id", metavar="ID", nargs="*", help="session ids, any unambiguous prefixes, or pid:N"
         )
-        self.add_argument("--group", metavar="G", help="every session of this group")
+        self.add_argument(
+            "--group", metavar="G", help="every session of this group, or of the only one that begins so"
+        )
 
     def parse_words(self, words: list[str]) -> argparse.Namespace:
         given = self.parse_intermixed_args(words)
