@@ -69,7 +69,7 @@ class Claude(Player):
     def step_model(self, seconds: float) -> None:
         """A model that it does not know, and the server neither, which takes so long to say so."""
         print('[claude-code:unrecognized_model] {"model":"nope"}', file=sys.stderr, flush=True)
-        time.sleep(seconds)  # the work itself, as long as its script says
+        time.sleep(seconds)  # as long as the script says: the fake's own time, not a wait
         self._refused("model_not_found", "There's an issue with the selected model (nope).")
 
     def _refused(self, error: str, said: str) -> NoReturn:

@@ -226,7 +226,7 @@ class Codex(Player):
         self.close_turn(well=True)
         self.end(0)
         self.threads.clear()
-        time.sleep(seconds)  # the work itself, as long as its script says
+        time.sleep(seconds)  # as long as the script says: the fake's own time, not a wait
 
     @property
     def thread(self) -> Thread:
