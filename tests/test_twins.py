@@ -28,6 +28,10 @@ ALONE = {
     "adapters/pi/places.py": "a part of adapters/pi/, tested through it",
     "adapters/pi/transcript.py": "a part of adapters/pi/, tested through it",
     "adapters/plans.py": "values; which words are passed on is tested with each adapter",
+    "rehearsal/recipes/claude_code.py": "values: tested in rehearsal/test_recipe.py, played by tests/real",
+    "rehearsal/recipes/codex.py": "values: tested in rehearsal/test_recipe.py, played by tests/real",
+    "rehearsal/recipes/opencode.py": "values: tested in rehearsal/test_recipe.py, played by tests/real",
+    "rehearsal/recipes/pi.py": "values: tested in rehearsal/test_recipe.py, played by tests/real",
     "testing/contract.py": "is a test suite itself: every adapter's tests run it",
     "testing/player.py": "is the program of the fake agents: every adapter's tests run it",
     "testing/puppet.py": "drives the fake agents: every adapter's tests use it",
@@ -35,7 +39,7 @@ ALONE = {
     "truth/model.py": "values without behaviour",
 }
 # Places where tests are about no single module.
-ABOUT_THE_WHOLE = ("law/", "bench/")
+ABOUT_THE_WHOLE = ("law/", "bench/", "real/")
 # Test files about no single module, and why.
 WITHOUT_MODULE = {
     "test_budgets.py": "about what all the hot verbs import together",

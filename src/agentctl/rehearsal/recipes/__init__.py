@@ -1,0 +1,1 @@
+"""One recipe per agent: `RECIPE`."""

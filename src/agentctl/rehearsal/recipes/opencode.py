@@ -1,0 +1,43 @@
+"""OpenCode: speaks OpenAI chat completions through a provider that its settings name."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+
+from agentctl.rehearsal.recipe import KEY, Place, Recipe
+
+
+def _furnish(place: Place) -> Mapping[str, str]:
+    provider = {
+        "npm": "@ai-sdk/openai-compatible",  # comes with it; nothing is fetched
+        "options": {"baseURL": f"{place.model}/v1", "apiKey": KEY},
+        "models": {"fake-1": {}},
+    }
+    settings = {
+        "model": "fake/fake-1",
+        "small_model": "fake/fake-1",
+        "share": "disabled",
+        "provider": {"fake": provider},
+    }
+    return {
+        "OPENCODE_CONFIG_CONTENT": json.dumps(settings),
+        "OPENCODE_DISABLE_AUTOUPDATE": "1",
+        "OPENCODE_DISABLE_MODELS_FETCH": "1",
+        "OPENCODE_DISABLE_LSP_DOWNLOAD": "1",
+        "PWD": place.work,  # it believes this more than its working directory
+    }
+
+
+def _headless(prompt: str) -> list[str]:
+    return ["run", "--format", "json", prompt]
+
+
+RECIPE = Recipe(
+    adapter="opencode",
+    furnish=_furnish,
+    headless=_headless,
+    interactive=(),
+    ready=r"Ask anything",
+    leave=("/exit",),
+)
