@@ -1,0 +1,110 @@
+"""What the fake model has seen and sent, in order: the driver's truth about the model's side."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal
+
+Kind = Literal["asked", "began", "held", "called", "answered", "refused", "dropped", "left"]
+KEPT_TEXT = 2000  # characters of the prompt that a note keeps
+TAIL = 15  # notes shown when a wait was in vain
+
+
+@dataclass(frozen=True, slots=True)
+class Note:
+    """One event.
+
+    asked     a request was read
+    began     the first byte of its answer is sent
+    held      arrived at a gate, a silence or a mute
+    called    a message with tool calls is sent
+    answered  the final answer is sent
+    refused   an error status, or an error event, is sent
+    dropped   we closed the connection in the middle
+    left      the client went away
+    """
+
+    seq: int
+    at: float  # time.time()
+    kind: Kind
+    text: str  # the last user text
+    round: int  # 0 is the first
+    helper: bool
+    gate: str
+
+
+class Journal:
+    def __init__(self, sink: Callable[[Note], None] | None = None) -> None:
+        self._notes: list[Note] = []
+        self._news = threading.Condition()
+        self._sink = sink
+
+    def add(
+        self, kind: Kind, text: str, *, round_: int = 0, helper: bool = False, gate: str = ""
+    ) -> Note:
+        with self._news:
+            seq = len(self._notes) + 1
+            note = Note(seq, time.time(), kind, text[:KEPT_TEXT], round_, helper, gate)
+            self._notes.append(note)
+            if self._sink:
+                self._sink(note)
+            self._news.notify_all()
+        return note
+
+    def notes(self) -> tuple[Note, ...]:
+        with self._news:
+            return tuple(self._notes)
+
+    @property
+    def last(self) -> int:
+        """The number of the newest note: what to pass as `after` to see only what comes now."""
+        with self._news:
+            return len(self._notes)
+
+    def wait(
+        self,
+        kind: Kind,
+        containing: str = "",
+        *,
+        after: int = 0,
+        deadline: float = 20.0,
+        helper: bool | None = False,
+        gate: str | None = None,
+    ) -> Note:
+        """The first such note; `helper=None` takes both kinds of request, `gate=None` any gate."""
+
+        def wanted(note: Note) -> bool:
+            return (
+                note.kind == kind
+                and containing in note.text
+                and helper in (None, note.helper)
+                and gate in (None, note.gate)
+            )
+
+        end = time.monotonic() + deadline
+        with self._news:
+            while True:
+                for note in self._notes[after:]:
+                    if wanted(note):
+                        return note
+                if not self._news.wait(max(0.0, end - time.monotonic())):
+                    what = f"{kind!r} containing {containing!r} after {after}"
+                    raise TimeoutError(f"not within {deadline:g} s: {what}\n{self._tail()}")
+
+    def _tail(self) -> str:
+        hidden = len(self._notes) - TAIL
+        lines = [f"... {hidden} earlier"] if hidden > 0 else []
+        return (
+            "\n".join([*lines, *(told(note) for note in self._notes[-TAIL:])]) or "the journal is empty"
+        )
+
+
+def told(note: Note) -> str:
+    """One line for people."""
+    clock = time.strftime("%H:%M:%S", time.localtime(note.at)) + f"{note.at % 1:.3f}"[1:]
+    marks = f" gate={note.gate}" if note.gate else ""
+    marks += " helper" if note.helper else ""
+    return f"{note.seq:4} {clock} {note.kind:8} round={note.round}{marks} {note.text[:60]!r}"

@@ -1,0 +1,52 @@
+"""Which of the offered tools a scripted call means, and in which shape its arguments go."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from agentctl.rehearsal.model.request import Tool
+from agentctl.rehearsal.model.script import BadScript, Call, Shell
+
+# Tools that run a command, best first.
+SHELLS = (
+    "Bash",
+    "bash",
+    "exec_command",
+    "shell_command",
+    "shell",
+    "local_shell",
+    "run_shell_command",
+    "exec",
+)
+# Codex gives up waiting for a command's end after 10 s unless told; 30 s is the most it takes.
+PATIENCE = {"yield_time_ms": 30_000}
+
+
+@dataclass(frozen=True, slots=True)
+class Use:
+    """A call that is ready to be sent."""
+
+    tool: Tool
+    arguments: Mapping[str, Any]
+
+
+def use(call: Shell | Call, offered: Mapping[str, Tool]) -> Use:
+    if isinstance(call, Call):
+        # A tool that is not offered is called all the same: how an agent takes that can be rehearsed.
+        return Use(offered.get(call.name, Tool(call.name)), call.arguments)
+    for name in SHELLS:
+        if name in offered:
+            return Use(offered[name], _shell_arguments(call.command, offered[name]))
+    raise BadScript(f"no shell tool among those offered: {', '.join(sorted(offered))}")
+
+
+def _shell_arguments(command: str, tool: Tool) -> dict[str, Any]:
+    properties: Mapping[str, Any] = tool.schema.get("properties") or {}
+    key = "cmd" if "cmd" in properties else "command"
+    as_list = (properties.get(key) or {}).get("type") == "array"
+    arguments: dict[str, Any] = {key: ["bash", "-lc", command] if as_list else command}
+    if "description" in properties:
+        arguments["description"] = f"Run {command[:40]}"
+    return arguments | {name: value for name, value in PATIENCE.items() if name in properties}

@@ -1,0 +1,90 @@
+"""How an answer is put into words: what every protocol's voice can do. Pure: it makes frames."""
+
+from __future__ import annotations
+
+import json
+import uuid
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from agentctl.rehearsal.model.request import Tool
+
+THOUGHT = "Let me think about what was asked."
+# Constant and small, so that no agent ever finds its context full and starts to compact.
+TOKENS_IN = 1000
+TOKENS_OUT = 10
+
+
+@dataclass(slots=True)
+class Part:
+    """A finished or growing piece of the answer."""
+
+    kind: Literal["think", "text", "call"]
+    id: str
+    text: str = ""
+    tool: Tool | None = None
+    arguments: str = ""
+
+
+class Voice(ABC):
+    """One answer in one protocol. Its methods make frames; `whole()` is the same without streaming."""
+
+    def __init__(self, model: str) -> None:
+        self.model = model
+        self.id = uuid.uuid4().hex[:24]
+        self.parts: list[Part] = []
+        self.stop = ""
+
+    @abstractmethod
+    def begin(self) -> str:
+        """The first event."""
+
+    @abstractmethod
+    def think(self, text: str) -> str: ...
+
+    @abstractmethod
+    def say(self, piece: str) -> str: ...
+
+    @abstractmethod
+    def call(self, tool: Tool, arguments: Mapping[str, Any]) -> str: ...
+
+    @abstractmethod
+    def finish(self, stop: str) -> str:
+        """The end; `stop` is a reason in Anthropic's words, or nothing for the usual one."""
+
+    @abstractmethod
+    def fault(self) -> str:
+        """An error in the middle of the stream."""
+
+    @abstractmethod
+    def whole(self) -> dict[str, Any]: ...
+
+    @property
+    def calls(self) -> list[Part]:
+        return [part for part in self.parts if part.kind == "call"]
+
+    @property
+    def text(self) -> str:
+        return "".join(part.text for part in self.parts if part.kind == "text")
+
+    @property
+    def thought(self) -> str:
+        return "".join(part.text for part in self.parts if part.kind == "think")
+
+    def _add(self, kind: Literal["think", "text", "call"], prefix: str, text: str = "") -> Part:
+        part = Part(kind, prefix + uuid.uuid4().hex[:24], text)
+        self.parts.append(part)
+        return part
+
+    def _add_call(self, prefix: str, tool: Tool, arguments: Mapping[str, Any]) -> Part:
+        part = self._add("call", prefix)
+        part.tool, part.arguments = tool, json.dumps(dict(arguments))
+        return part
+
+
+def frame(data: Mapping[str, Any], event: str = "") -> str:
+    """One server-sent event."""
+    name = f"event: {event}\n" if event else ""
+    return f"{name}data: {json.dumps(data)}\n\n"
