@@ -1,0 +1,152 @@
+"""One real agent that a scenario plays with: headless, or with a person's hands on its terminal.
+
+Whatever is done to it goes through here, so that the watcher hears of it: `unsettled` when something was
+done, `told` when the driver knows what is true now. The model's journal and the kernel are how it knows.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+import signal
+import subprocess
+import threading
+import time
+from typing import TYPE_CHECKING
+
+from agentctl.errors import Gone
+from agentctl.truth import procfs
+from agentctl.truth.model import ProcessIdentity
+from agentctl.truth.pidfd import Handle
+from tests.real import native
+from tests.real.book import Told, Who
+from tests.real.tmux import Terminal
+from tests.waiting import DEADLINE, until
+
+if TYPE_CHECKING:
+    from agentctl.rehearsal.model.journal import Note
+    from tests.real.lab import Lab
+
+_marks = itertools.count(1)
+
+
+class Actor:
+    def __init__(self, lab: Lab, name: str, body: Terminal | subprocess.Popen[bytes], mark: str) -> None:
+        self.lab, self.name, self.mark = lab, name, mark
+        self.body = body
+        self.session_id: str | None = None
+        self.died_at: float | None = None
+        self._root = _identity(body.pid)
+        self.process = self._agent()
+        self._watch = threading.Thread(target=self._see_it_die, daemon=True)
+        self._watch.start()
+
+    # what is done to it
+
+    def says(self, script: str) -> None:
+        """Types a prompt and sends it; returns when the model has it. `%` in it is this turn's mark."""
+        self.mark, text = marked(script)
+        self.unsettled()
+        self.terminal.type(text)
+        self.terminal.shows(self.mark)
+        self.terminal.press("Enter")
+        self.heard("asked")
+
+    def opens(self, suffix: str = "") -> None:
+        """Lets the model go on: the gate named after this turn's mark."""
+        self.unsettled()
+        self.lab.model.open(self.mark + suffix)
+
+    def presses(self, *keys: str) -> None:
+        self.unsettled()
+        self.terminal.press(*keys)
+
+    def signal(self, number: signal.Signals) -> None:
+        self.unsettled()
+        with Handle(self.process) as handle:
+            handle.signal(number)
+
+    # what is known of it
+
+    def heard(self, kind: str) -> Note:
+        """Waits for the model's note of this turn."""
+        return self.lab.model.journal.wait(kind, self.mark)
+
+    def unsettled(self) -> None:
+        self.lab.watcher.unsettled(self.who(), time.time())
+
+    def is_now(self, status: str, *, since: float | None = None, **more: str) -> None:
+        """Declares what is true: `waiting_for`, `outcome`, `blind` as in `Told`."""
+        self.lab.watcher.told(self.who(), Told(status, **more), since or time.time())
+
+    def is_held(self, **more: str) -> None:
+        """Its turn is open: the model stands at a gate of this turn."""
+        self.is_now("running", since=self.heard("held").at, **more)
+
+    def has_answer(self, **more: str) -> None:
+        """Its turn is over: the model's last word is sent. (Headless: it will end by itself.)"""
+        self.is_now("idle", since=self.heard("answered").at, **more)
+
+    def is_gone(self, **more: str) -> None:
+        """Waits for the kernel's word that it has ended."""
+        until(lambda: self.died_at is not None, f"{self.name} ends", DEADLINE)
+        self.is_now("stopped", since=self.died_at, **more)
+
+    def who(self) -> Who:
+        if self.session_id is None:
+            self.session_id = native.session_with(self.lab.adapter, self.lab.home, self.mark)
+        return Who(self.name, self.lab.adapter, self.process, self.session_id)
+
+    @property
+    def terminal(self) -> Terminal:
+        assert isinstance(self.body, Terminal), f"{self.name} is headless"
+        return self.body
+
+    @property
+    def exit_code(self) -> int:
+        """Of a headless one: waits for its end."""
+        assert isinstance(self.body, subprocess.Popen), f"{self.name} has a terminal"
+        return self.body.wait(DEADLINE)
+
+    def _agent(self) -> ProcessIdentity:
+        """The process that is the agent: what we started, or what a launcher of it started."""
+        if self.lab.adapter != "codex":
+            return self._root
+        found: list[ProcessIdentity] = []
+
+        def is_there() -> bool:
+            table = procfs.read_table().values()
+            found[:] = [p.identity for p in table if p.comm == "codex" and self._below(p.pid)]
+            return bool(found)
+
+        until(is_there, "the native codex is there")
+        return found[0]
+
+    def _below(self, pid: int) -> bool:
+        table = procfs.read_table()
+        while pid > 1 and pid in table:
+            if pid == self._root.pid:
+                return True
+            pid = table[pid].parent
+        return False
+
+    def _see_it_die(self) -> None:
+        try:
+            with Handle(self.process) as handle:
+                handle.wait(None)
+        except Gone:
+            pass
+        self.died_at = time.time()
+        self.lab.watcher.ended(self.who(), self.died_at)
+        if isinstance(self.body, subprocess.Popen) and self.process == self._root:
+            self.body.wait()
+
+
+def marked(script: str) -> tuple[str, str]:
+    """A mark that no other turn has, and the prompt that carries it."""
+    mark = f"m{next(_marks)}x{os.getpid()}"
+    return mark, f"{mark} {script.replace('%', mark)}"
+
+
+def _identity(pid: int) -> ProcessIdentity:
+    return procfs.read_process(pid, procfs.boot_id()).identity

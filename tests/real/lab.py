@@ -1,0 +1,127 @@
+"""One agent's lab: a private home, a model that follows the script, real programs, and agentctl itself.
+
+Lives in a room (agentctl.rehearsal.room). All processes in there are the lab's own, so that closing it
+may end every one of them.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+from agentctl.rehearsal.model.server import Model
+
+from agentctl.rehearsal import recipe, room
+from agentctl.truth import procfs
+from tests.ending import kill
+from tests.real.actor import Actor, marked
+from tests.real.book import Watcher, Who
+from tests.real.pins import Pin
+from tests.real.tmux import Terminal
+from tests.running import SOURCES, Ran, agentctl_in
+
+
+class Lab:
+    def __init__(self, pin: Pin, root: Path, watcher: Watcher) -> None:
+        assert os.environ.get(room.ROOM), "a lab lives in a room: make test-real"
+        self.pin, self.root, self.watcher = pin, root, watcher
+        self.home, self.work = root / "home", root / "work"
+        self.home.mkdir(parents=True)
+        self.repository(self.work)
+        self.model = Model()
+        self.model.start()
+        self.recipe = recipe.recipe_for(pin.adapter)
+        self.path = f"{pin.commands}:{os.path.dirname(sys.executable)}:/usr/local/bin:/usr/bin:/bin"
+        place = recipe.Place(str(self.home), str(self.work), self.model.url, (str(root / "other"),))
+        self.environ = recipe.environment(self.recipe, place, self.path)
+        self.actors: list[Actor] = []
+
+    @property
+    def adapter(self) -> str:
+        return self.pin.adapter
+
+    @property
+    def program(self) -> str:
+        return str(self.pin.commands / self.pin.command)
+
+    def headless(self, script: str, *words: str, cwd: Path | None = None, **environ: str) -> Actor:
+        """One turn on this script. `words` go before the recipe's own."""
+        mark, prompt = marked(script)
+        given = {**self.environ, **environ}
+        directory = str(cwd or self.work)
+        number = len(self.actors)
+        with (
+            open(self.root / f"out{number}", "wb") as out,
+            open(self.root / f"err{number}", "wb") as err,
+        ):
+            body = subprocess.Popen(
+                [self.program, *words, *self.recipe.headless(prompt)],
+                env={**given, "PWD": directory},
+                cwd=directory,
+                stdin=subprocess.DEVNULL,
+                stdout=out,
+                stderr=err,
+            )
+        return self._enters(body, mark)
+
+    def tui(self, *words: str, cwd: Path | None = None, **environ: str) -> Actor:
+        """At its prompt, ready to be typed into. `words` go after the recipe's own."""
+        directory = str(cwd or self.work)
+        given = {**self.environ, "PWD": directory, **environ}
+        program = [self.program, *self.recipe.interactive, *words]
+        terminal = Terminal(self.root / "tmux", program, given, directory)
+        actor = self._enters(terminal, marked("")[0])
+        terminal.shows(self.recipe.ready)
+        return actor
+
+    def agentctl(self, *words: str, **environ: str) -> Ran:
+        """As a person of this home would run it, in the working directory."""
+        given = {**self.environ, "PYTHONPATH": SOURCES, "PYTHONDONTWRITEBYTECODE": "1", **environ}
+        return agentctl_in(given, *words, cwd=str(self.work))
+
+    def rows(self) -> list[dict[str, Any]]:
+        """All sessions, living and ended, as `list` tells them."""
+        found: list[dict[str, Any]] = self.agentctl("list", "-a", "--json").json()["sessions"]
+        return found
+
+    def repository(self, directory: Path) -> Path:
+        """A git repository with one commit, as people work in."""
+        directory.mkdir(parents=True, exist_ok=True)
+        git = ["git", "-C", str(directory), "-c", "user.name=lab", "-c", "user.email=lab@localhost"]
+        (directory / "README").write_text("a lab\n")
+        for words in (["init", "-q", "-b", "main"], ["add", "README"], ["commit", "-q", "-m", "begin"]):
+            subprocess.run([*git, *words], check=True, stdin=subprocess.DEVNULL)
+        return directory
+
+    def close(self) -> None:
+        """Ends every process in the room but those that this one runs in."""
+        self.model.stop()
+        ours = _ancestors(os.getpid())
+        while left := [p for p in procfs.read_table().values() if p.alive and p.pid not in ours]:
+            for process in left:
+                kill(process.identity)
+
+    def _enters(self, body: Terminal | subprocess.Popen[bytes], mark: str) -> Actor:
+        actor = Actor(self, f"{self.adapter} {len(self.actors) + 1}", body, mark)
+        self.actors.append(actor)
+        return actor
+
+
+def row_of(rows: list[dict[str, Any]], who: Who) -> dict[str, Any] | None:
+    """Theirs by session id if that is known, else by process."""
+    for row in rows:
+        if row["adapter"] == who.adapter and row["id"] is not None and row["id"] == who.session_id:
+            return row
+    pid = who.process.pid if who.process else None
+    return next((row for row in rows if pid is not None and row["pid"] == pid), None)
+
+
+def _ancestors(pid: int) -> set[int]:
+    table, found = procfs.read_table(), set()
+    while pid in table:
+        found.add(pid)
+        pid = table[pid].parent
+    return found
