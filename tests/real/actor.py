@@ -24,7 +24,7 @@ from tests.real.tmux import Terminal
 from tests.waiting import DEADLINE, until
 
 if TYPE_CHECKING:
-    from agentctl.rehearsal.model.journal import Note
+    from agentctl.rehearsal.model.journal import Kind, Note
     from tests.real.lab import Lab
 
 _marks = itertools.count(1)
@@ -68,7 +68,7 @@ class Actor:
 
     # what is known of it
 
-    def heard(self, kind: str) -> Note:
+    def heard(self, kind: Kind) -> Note:
         """Waits for the model's note of this turn."""
         return self.lab.model.journal.wait(kind, self.mark)
 

@@ -12,9 +12,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from agentctl.rehearsal.model.server import Model
-
 from agentctl.rehearsal import recipe, room
+from agentctl.rehearsal.model.server import Model
 from agentctl.truth import procfs
 from tests.ending import kill
 from tests.real.actor import Actor, marked
