@@ -1,0 +1,35 @@
+"""What needs a real agent runs in its room alone: `make test-real`. `make test` runs unit/, and says so.
+
+Outside a room a real agent could see, and be seen by, everything on the machine: that is refused.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from agentctl.rehearsal.room import ROOM
+from tests.real.pins import CHOSEN, agents
+
+HERE = Path(__file__).parent
+OUTSIDE = (HERE / "unit", HERE / "test_versions.py")  # the latter is skipped there, with the reason
+
+if os.environ.get(CHOSEN) and ROOM not in os.environ:
+    raise pytest.UsageError(f"{CHOSEN} is set outside a room: real agents run by `make test-real` alone")
+if os.environ.get(CHOSEN, "") not in ("", *agents()):
+    raise pytest.UsageError(
+        f"{CHOSEN}={os.environ[CHOSEN]} is no agent; there are {', '.join(agents())}"
+    )
+
+
+def pytest_ignore_collect(collection_path: Path) -> bool | None:
+    """In a room, the agent's tests; elsewhere, the lab's own."""
+    if os.environ.get(CHOSEN):
+        return True if collection_path == HERE / "unit" else None
+    if collection_path == HERE or any(
+        collection_path == place or place in collection_path.parents for place in OUTSIDE
+    ):
+        return None
+    return True
