@@ -6,6 +6,7 @@ may end every one of them.
 
 from __future__ import annotations
 
+import itertools
 import os
 import subprocess
 import sys
@@ -18,6 +19,7 @@ from agentctl.truth import procfs
 from tests.ending import kill
 from tests.real.actor import Actor, marked
 from tests.real.book import Watcher, Who
+from tests.real.errand import Errand
 from tests.real.pins import Pin
 from tests.real.tmux import Terminal
 from tests.running import SOURCES, Ran, agentctl_in
@@ -37,6 +39,7 @@ class Lab:
         place = recipe.Place(str(self.home), str(self.work), self.model.url, (str(root / "other"),))
         self.environ = recipe.environment(self.recipe, place, self.path)
         self.actors: list[Actor] = []
+        self._errands = itertools.count(1)
 
     @property
     def adapter(self) -> str:
@@ -76,6 +79,10 @@ class Lab:
         terminal.shows(self.recipe.ready)
         return actor
 
+    def errand(self, directory: Path | None = None) -> Errand:
+        """A command for the shell tool of an agent that works in this directory."""
+        return Errand((directory or self.work) / f"errand{next(self._errands)}")
+
     def agentctl(self, *words: str, **environ: str) -> Ran:
         """As a person of this home would run it, in the working directory."""
         given = {**self.environ, "PYTHONPATH": SOURCES, "PYTHONDONTWRITEBYTECODE": "1", **environ}
@@ -110,12 +117,14 @@ class Lab:
 
 
 def row_of(rows: list[dict[str, Any]], who: Who) -> dict[str, Any] | None:
-    """Theirs by session id if that is known, else by process."""
-    for row in rows:
-        if row["adapter"] == who.adapter and row["id"] is not None and row["id"] == who.session_id:
-            return row
+    """Theirs by session id if both know it, else by process."""
+    if who.session_id is not None:
+        same = [row for row in rows if (row["adapter"], row["id"]) == (who.adapter, who.session_id)]
+        if same:
+            return same[0]
     pid = who.process.pid if who.process else None
-    return next((row for row in rows if pid is not None and row["pid"] == pid), None)
+    mine = [row for row in rows if pid is not None and row["pid"] == pid]
+    return next((row for row in mine if who.session_id is None or row["id"] is None), None)
 
 
 def _ancestors(pid: int) -> set[int]:
