@@ -45,12 +45,16 @@ class Actor:
 
     def says(self, script: str) -> None:
         """Types a prompt and sends it; returns when the model has it. `%` in it is this turn's mark."""
+        self.types(script)
+        self.heard("asked")
+
+    def types(self, script: str) -> None:
+        """The same, for a model that is not there to hear it."""
         self.mark, text = marked(script)
         self.unsettled()
         self.terminal.type(text)
         self.terminal.shows(self.mark)
         self.terminal.press("Enter")
-        self.heard("asked")
 
     def opens(self, suffix: str = "") -> None:
         """Lets the model go on: the gate named after this turn's mark."""
@@ -68,9 +72,9 @@ class Actor:
 
     # what is known of it
 
-    def heard(self, kind: Kind) -> Note:
-        """Waits for the model's note of this turn."""
-        return self.lab.model.journal.wait(kind, self.mark)
+    def heard(self, kind: Kind, *, after: int = 0) -> Note:
+        """Waits for the model's note of this turn. `after`: not one up to this number."""
+        return self.lab.model.journal.wait(kind, self.mark, after=after)
 
     def unsettled(self) -> None:
         self.lab.watcher.unsettled(self.who(), time.time())
@@ -79,9 +83,9 @@ class Actor:
         """Declares what is true: `waiting_for`, `outcome`, `blind` as in `Told`."""
         self.lab.watcher.told(self.who(), Told(status, **more), since or time.time())
 
-    def is_held(self, **more: str) -> None:
+    def is_held(self, *, after: int = 0, **more: str) -> None:
         """Its turn is open: the model stands at a gate of this turn."""
-        self.is_now("running", since=self.heard("held").at, **more)
+        self.is_now("running", since=self.heard("held", after=after).at, **more)
 
     def has_answer(self, **more: str) -> None:
         """Its turn is over: the model's last word is sent. (Headless: it will end by itself.)"""

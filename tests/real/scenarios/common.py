@@ -11,9 +11,6 @@ from tests.real.scenarios import SIGNALS, Play
 if TYPE_CHECKING:
     from tests.real.lab import Lab
 
-# Not `sleep 600`: Claude Code's shell tool refuses to run that alone.
-LONG_TOOL = "python3 -c 'import time; time.sleep(600)'"
-
 
 def start(lab: Lab) -> None:
     """Nothing but the prompt on the screen."""
@@ -45,11 +42,58 @@ def silent_thinking(lab: Lab) -> None:
     actor.has_answer()
 
 
+def tool_running(lab: Lab) -> None:
+    errand = lab.errand()
+    actor = lab.headless(f"[[tool={errand.command}]] work")
+    actor.is_now("running", since=errand.begun())
+    actor.unsettled()
+    errand.ends()
+    actor.is_gone(outcome="completed")
+
+
+def idle(lab: Lab) -> None:
+    """After a turn, and after another one."""
+    actor = lab.tui()
+    for _ in range(2):
+        actor.says("[[gate=%]] hello")
+        actor.is_held()
+        actor.opens()
+        actor.has_answer()
+
+
+def api_error(lab: Lab) -> None:
+    """Headless it ends with it, in its TUI a person may go on."""
+    lab.headless("[[error=400]] hello").is_gone(outcome="failed")
+    actor = lab.tui()
+    actor.says("[[error=400]] hello")
+    actor.is_now("idle", since=actor.heard("refused").at)
+
+
+def retry(lab: Lab, status: int = 529) -> None:
+    """Its turn is open while it waits to try again."""
+    actor = lab.tui()
+    actor.says(f"[[error={status}x2]] [[gate=%]] hello")
+    actor.is_now("running", since=actor.heard("refused").at)
+    actor.is_held()
+    actor.opens()
+    actor.has_answer()
+
+
 def killed_while_streaming(lab: Lab, name: str, outcome: str) -> None:
     actor = lab.headless("[[gate=%]] count")
     actor.is_held()
     actor.signal(signal.Signals[name])
     actor.is_gone(outcome=outcome)
+
+
+def killed_while_a_tool_runs(lab: Lab, name: str, outcome: str, *, orphans: tuple[str, ...]) -> None:
+    """`orphans`: the signals that the agent's command outlives."""
+    errand = lab.errand()
+    actor = lab.headless(f"[[tool={errand.command}]] work")
+    actor.is_now("running", since=errand.begun())
+    actor.signal(signal.Signals[name])
+    actor.is_gone(outcome=outcome)
+    assert errand.runs == (name in orphans), f"its command {'lives' if errand.runs else 'is dead'}"
 
 
 def by_each_signal(
