@@ -6,10 +6,13 @@ from collections.abc import Mapping
 
 from agentctl.rehearsal.recipe import KEY, Place, Recipe, write
 
+# Paste bursts: letters that come as fast as a script types them would be taken for pasted text, and the
+# Enter after them for a line break in it.
 _SETTINGS = """\
 model = "gpt-lab"
 model_provider = "lab"
 check_for_update_on_startup = false
+disable_paste_burst = true
 [analytics]
 enabled = false
 [features]
@@ -42,6 +45,6 @@ RECIPE = Recipe(
     furnish=_furnish,
     headless=_headless,
     interactive=("--no-daemon",),
-    ready="\N{SINGLE RIGHT-POINTING ANGLE QUOTATION MARK}",
+    ready="gpt-lab",  # the composer shows half a second earlier, and forgets what is typed until this
     leave=("/quit",),
 )
