@@ -21,12 +21,13 @@ from agentctl.truth.pidfd import Handle
 from tests.real import native
 from tests.real.book import Told, Who
 from tests.real.tmux import Terminal
-from tests.waiting import DEADLINE, until
+from tests.waiting import until
 
 if TYPE_CHECKING:
     from agentctl.rehearsal.model.journal import Kind, Note
     from tests.real.lab import Lab
 
+PATIENCE = 60.0  # seconds: big programs start slowly on a loaded machine
 _marks = itertools.count(1)
 
 
@@ -74,7 +75,7 @@ class Actor:
 
     def heard(self, kind: Kind, *, after: int = 0) -> Note:
         """Waits for the model's note of this turn. `after`: not one up to this number."""
-        return self.lab.model.journal.wait(kind, self.mark, after=after)
+        return self.lab.model.journal.wait(kind, self.mark, after=after, deadline=PATIENCE)
 
     def unsettled(self) -> None:
         self.lab.watcher.unsettled(self.who(), time.time())
@@ -93,7 +94,7 @@ class Actor:
 
     def is_gone(self, **more: str) -> None:
         """Waits for the kernel's word that it has ended."""
-        until(lambda: self.died_at is not None, f"{self.name} ends", DEADLINE)
+        until(lambda: self.died_at is not None, f"{self.name} ends", PATIENCE)
         self.is_now("stopped", since=self.died_at, **more)
 
     def who(self) -> Who:
@@ -110,7 +111,7 @@ class Actor:
     def exit_code(self) -> int:
         """Of a headless one: waits for its end."""
         assert isinstance(self.body, subprocess.Popen), f"{self.name} has a terminal"
-        return self.body.wait(DEADLINE)
+        return self.body.wait(PATIENCE)
 
     def _agent(self) -> ProcessIdentity:
         """The process that is the agent: what we started, or what a launcher of it started."""

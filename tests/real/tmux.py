@@ -8,6 +8,7 @@ from pathlib import Path
 from tests.waiting import until
 
 COLUMNS, LINES = 180, 50
+BEAT = 0.05  # seconds: each look at the screen is a process, and the agent needs the machine
 
 
 class Terminal:
@@ -37,10 +38,10 @@ class Terminal:
         """Keys by tmux's names: Enter, Escape, Up, C-c."""
         self._tmux("send-keys", "-t", self._pane, *keys)
 
-    def shows(self, text: str, *, deadline: float = 30.0) -> None:
+    def shows(self, text: str, *, deadline: float = 60.0) -> None:
         """Waits until the screen shows this; says what it showed if not."""
         try:
-            until(lambda: text in self.screen(), f"the screen shows {text!r}", deadline)
+            until(lambda: text in self.screen(), f"the screen shows {text!r}", deadline, beat=BEAT)
         except TimeoutError as error:
             raise TimeoutError(f"{error}; it shows:\n{self.screen().rstrip()}") from None
 
