@@ -6,7 +6,7 @@ STAMP := $(VENV)/.installed
 DEV_STAMP := $(VENV)/.installed-dev
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint types imports unit docs docs-check bench clean
+.PHONY: help demo test lint types imports unit agents test-real docs docs-check bench clean
 
 help: ## what there is to make
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -38,6 +38,12 @@ imports: $(DEV_STAMP)
 
 unit: $(DEV_STAMP)
 	$(BIN)/python -m pytest
+
+agents: $(STAMP) ## the real agents, pinned, from npm into .agents/ (1.6 GB)
+	$(BIN)/python -m tests.real.install $(AGENT)
+
+test-real: $(DEV_STAMP) ## the suite on the real agents, offline; AGENT=codex for one
+	$(BIN)/python -m tests.real.run $(AGENT)
 
 docs: $(STAMP) ## write the generated pages anew
 	$(BIN)/python docs/generate.py
