@@ -1,0 +1,104 @@
+"""One agent's plays while tools are sampled; inside the agent's room. Prints one JSON object a play.
+
+python -m tests.real.accuracy.playing AGENT [--play TITLE]… [--tool NAME]…
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import json
+import os
+import statistics
+import sys
+import time
+import traceback
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from tests.real.accuracy.sampler import Pace, Sample, Sampler
+from tests.real.accuracy.score import Judge, as_json
+from tests.real.accuracy.timeline import Timeline
+from tests.real.accuracy.tools import Tool
+from tests.real.accuracy.tools.registry import present
+from tests.real.lab import Lab
+from tests.real.pins import Pin, agents
+from tests.real.scenarios import Play, repertoire
+from tests.running import SOURCES
+
+OURS = Pace(interval=0.05, at_once=2, politely=False)
+OTHERS = Pace(interval=0.05, at_once=1, politely=True)  # in turn; their questions cost ours its time
+
+
+def measure(pin: Pin, title: str, play: Play, tools: Sequence[Tool], root: Path) -> dict[str, Any]:
+    """Plays it once under the eyes of all tools."""
+    samplers: list[Sampler] = []
+
+    def poke() -> None:
+        for sampler in samplers:
+            sampler.poke()
+
+    timeline = Timeline(poke)
+    lab = Lab(pin, root, timeline)
+    environ = {**lab.environ, "PYTHONPATH": SOURCES, "AGENTCTL_LAB": str(root)}
+    for some, pace in ((tools[:1], OURS), (tools[1:], OTHERS)):
+        samplers += [Sampler(some, pace, environ, str(lab.work))] if some else []
+    for sampler in samplers:
+        sampler.start()
+    broken = ""
+    try:
+        play(lab)
+    except Exception as error:  # noqa: BLE001 - whatever broke one play, the others are played
+        broken = "".join(traceback.format_exception_only(error)).strip()
+        print(traceback.format_exc(), file=sys.stderr)
+    finally:
+        for sampler in samplers:
+            sampler.stop()
+        lab.close()
+    return {
+        "play": title,
+        "broken": broken,
+        "tools": {tool.name: _told(tool, _samples(samplers, tool), title, timeline) for tool in tools},
+    }
+
+
+def _samples(samplers: Sequence[Sampler], tool: Tool) -> list[Sample]:
+    return next(sampler.samples[tool.name] for sampler in samplers if tool.name in sampler.samples)
+
+
+def _told(tool: Tool, samples: Sequence[Sample], title: str, timeline: Timeline) -> dict[str, Any]:
+    asked = [sample.asked for sample in samples]
+    gaps = [later - earlier for earlier, later in itertools.pairwise(asked)]
+    found = Judge(tool, title, timeline.actors).findings(samples)
+    return {
+        "samples": len(asked),
+        "gap": statistics.median(gaps) if gaps else None,
+        "unreadable": [sample.error for sample in samples if sample.rows is None],
+        "took": statistics.median([s.answered - s.asked for s in samples]) if asked else None,
+        "findings": [as_json(finding) for finding in found],
+    }
+
+
+def main(given: Sequence[str]) -> int:
+    asked = argparse.ArgumentParser(prog="python -m tests.real.accuracy.playing")
+    asked.add_argument("agent", choices=sorted(agents()))
+    asked.add_argument("--play", action="append", metavar="TITLE")
+    asked.add_argument("--tool", action="append", metavar="NAME")
+    said = asked.parse_args(given)
+    pin = agents()[said.agent]
+    plays = repertoire(pin.adapter).plays
+    tools = [tool for tool in present() if pin.adapter in tool.agents]
+    tools = [tool for tool in tools if not said.tool or tool.name in said.tool]
+    for number, title in enumerate(said.play or plays):
+        began = time.monotonic()
+        result = measure(pin, title, plays[title], tools, Path(f"/tmp/lab{number}"))
+        print(json.dumps(result), flush=True)
+        told = "broken: " + result["broken"] if result["broken"] else "played"
+        print(f"  {pin.name}: {title}: {told}, {time.monotonic() - began:.0f} s", file=sys.stderr)
+    return 0
+
+
+if __name__ == "__main__":
+    assert os.environ.get("AGENTCTL_ROOM"), "in a room alone: make accuracy"
+    sys.exit(main(sys.argv[1:]))

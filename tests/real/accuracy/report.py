@@ -1,0 +1,205 @@
+"""The published page, docs/accuracy.md, from what was measured."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from tests.real.accuracy.tally import STATES, Change, Counted, Tally, tally
+
+OURS = "agentctl"
+BAR = 0.99  # of the settled samples must be exactly right
+
+_HEAD = """\
+# How often agentctl is right
+
+<!-- Written by `make accuracy`: run it again instead of editing. -->
+
+Real agents, offline, driven by a script: a fake model that stops where it is told to, keys typed into a
+terminal, signals. So the driver *knows* what each agent is doing. Meanwhile `{command}` is asked every
+{interval:.0f} ms and at every change, and each answer is held against that knowledge.
+
+Measured {date} on Linux {kernel}, Python {python}, {cores} cores; {agents}. Again, by one command:
+`make accuracy` (about {minutes:.0f} minutes). What is played: [scenarios](scenarios.md).
+All numbers: [accuracy.json](accuracy.json).
+"""
+_WORDS = """\
+- **Settled**: half a second after the driver knew of a change, until it did the next thing. Only settled
+  answers are counted as right or wrong. *Unknown* is an answer that says it cannot tell, and why; of
+  agentctl also `running` with `activity: unknown`.
+- **Wrong stopped**: an answer, at any moment, that a session has ended, while the kernel still had its
+  process when the answer was in. **Said alive**: an answer that a session lives, though its process had
+  ended before the question was put. Neither has a grace period.
+- **Noticed after**: from the moment the driver knew (the model had the request, the last byte of its
+  answer was sent, the dialog was on the screen, the kernel had ended the process) to the first answer in
+  hand that says so. That includes the agent's own delay, the wait for the next question and the command.
+"""
+
+
+def page(measured: Mapping[str, Any]) -> str:
+    plays: Mapping[str, Sequence[Mapping[str, Any]]] = measured["agents"]
+    tallies = {agent: tally(told, OURS) for agent, told in plays.items()}
+    parts = [
+        _HEAD.format(**measured["run"]),
+        _verdict(tallies, plays),
+        "## Every state\n\n" + _states(tallies) + "\n" + _WORDS,
+        "## How soon\n\n" + _changes(tallies),
+        _blind(tallies),
+        *(_other(tool, plays) for tool in measured["tools"] if tool["name"] != OURS),
+        _not_measured(measured["absent"]),
+    ]
+    return "\n".join(part for part in parts if part)
+
+
+def met(tallies: Iterable[Tally]) -> dict[str, bool]:
+    """The bar, line by line."""
+    every = list(tallies)
+    total = _sum([one.total for one in every])
+    return {
+        "no wrong `stopped` for a live process": not any(one.wrong_stopped for one in every),
+        "no `running`, `idle` or `waiting` for a dead one": not any(one.said_alive for one in every),
+        f"at least {BAR:.0%} of the settled samples exactly right": (total.share or 0) >= BAR,
+        "the rest `unknown`, with a reason": total.wrong == 0,
+        "no change missed": not any(one.missed for one in every),
+    }
+
+
+def _verdict(tallies: Mapping[str, Tally], plays: Mapping[str, Sequence[Mapping[str, Any]]]) -> str:
+    total = _sum([one.total for one in tallies.values()])
+    lines = [
+        f"- {'met' if yes else '**not met**'}: {what}" for what, yes in met(tallies.values()).items()
+    ]
+    broken = [
+        f"- not played to its end: {agent}, {play['play']}: {play['broken'].splitlines()[0]}"
+        for agent, told in plays.items()
+        for play in told
+        if play["broken"]
+    ]
+    count = sum(len(told) for told in plays.values())
+    summary = (
+        f"{count} plays, {total.samples} settled answers: {_percent(total)} right, {total.wrong} wrong, "
+        f"{total.unknown} unknown; {sum(t.wrong_stopped for t in tallies.values())} wrong `stopped`, "
+        f"{sum(t.said_alive for t in tallies.values())} said alive; "
+        f"{sum(t.missed for t in tallies.values())} changes missed."
+    )
+    return "## The bar\n\n" + summary + "\n\n" + "\n".join([*lines, *broken]) + "\n"
+
+
+def _states(tallies: Mapping[str, Tally]) -> str:
+    rows = []
+    for agent, one in tallies.items():
+        rows += [
+            [agent, state, *_numbers(one.states[state])] for state in STATES if one.states[state].samples
+        ]
+        rows.append([agent, "**all**", *_numbers(one.total)])
+    head = ["agent", "truth", "samples", "right", "wrong", "unknown", "right"]
+    lies = [
+        [agent, one.asked, one.wrong_stopped, one.said_alive, one.missed]
+        for agent, one in tallies.items()
+    ]
+    return (
+        _table(head, rows)
+        + "\n"
+        + _table(["agent", "questions asked", "wrong stopped", "said alive", "changes missed"], lies)
+    )
+
+
+def _changes(tallies: Mapping[str, Tally]) -> str:
+    rows = [
+        [agent, change, *_latency(told)]
+        for agent, one in tallies.items()
+        for change, told in one.changes.items()
+    ]
+    gaps = ", ".join(f"{agent} {one.gap * 1000:.0f} ms" for agent, one in tallies.items())
+    took = ", ".join(f"{agent} {one.took * 1000:.0f} ms" for agent, one in tallies.items())
+    return (
+        _table(["agent", "change", "times", "missed", "noticed after, median", "p95"], rows)
+        + f"\nBetween two questions (median): {gaps}. One answer took: {took}.\n"
+    )
+
+
+def _blind(tallies: Mapping[str, Tally]) -> str:
+    rows = [
+        [agent, state, why, *_numbers(counted)[:4]]
+        for agent, one in tallies.items()
+        for (state, why), counted in one.blind.items()
+    ]
+    if not rows:
+        return ""
+    said = "Not in the numbers above. The evidence is in [the agents' page](adapters/agents.md).\n\n"
+    head = [
+        "agent",
+        "truth",
+        "why nothing outside the agent tells",
+        "samples",
+        "right",
+        "wrong",
+        "unknown",
+    ]
+    return "## What cannot be known from outside\n\n" + said + _table(head, rows)
+
+
+def _other(tool: Mapping[str, Any], plays: Mapping[str, Sequence[Mapping[str, Any]]]) -> str:
+    covered = {
+        agent: tally(told, tool["name"]) for agent, told in plays.items() if agent in tool["agents"]
+    }
+    rows = [
+        [
+            agent,
+            *_numbers(one.total),
+            one.wrong_stopped,
+            one.said_alive,
+            one.missed,
+            f"{one.took * 1000:.0f} ms",
+        ]
+        for agent, one in covered.items()
+    ]
+    head = [
+        "agent",
+        "samples",
+        "right",
+        "wrong",
+        "unknown",
+        "right",
+        "wrong stopped",
+        "said alive",
+        "missed",
+        "took",
+    ]
+    about = (
+        f"Measured in the same run, in turn with the other tools.\n\n```text\n{tool['note']}\n```\n\n"
+    )
+    return f"## {tool['name']} {tool['version']}\n\n" + about + _table(head, rows)
+
+
+def _not_measured(absent: Mapping[str, str]) -> str:
+    return "\n".join(f"Not measured: {name} ({why})." for name, why in absent.items())
+
+
+def _sum(counted: Iterable[Counted]) -> Counted:
+    return Counted(*(sum(numbers) for numbers in zip(*counted, strict=True)))
+
+
+def _numbers(counted: Counted) -> list[str]:
+    return [
+        *map(str, (counted.samples, counted.right, counted.wrong, counted.unknown)),
+        _percent(counted),
+    ]
+
+
+def _percent(counted: Counted) -> str:
+    return "" if counted.share is None else f"{counted.share:.2%}"
+
+
+def _latency(change: Change) -> list[str]:
+    return [
+        str(change.noticed),
+        str(change.missed),
+        f"{change.median * 1000:.0f} ms",
+        f"{change.p95 * 1000:.0f} ms",
+    ]
+
+
+def _table(head: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
+    lines = [head, ["---"] * len(head), *rows]
+    return "".join("| " + " | ".join(map(str, line)) + " |\n" for line in lines)

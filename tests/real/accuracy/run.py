@@ -1,0 +1,147 @@
+"""`make accuracy`: every agent's plays in a room of its own, one room after another, then the page.
+
+    python -m tests.real.accuracy.run [AGENT…] [--play TITLE]… [--tool NAME]… [--into DIR]
+
+With a choice of agents, plays or tools nothing is published, unless --into says where.
+"""
+
+from __future__ import annotations
+
+import argparse
+import datetime as dt
+import json
+import os
+import platform
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from agentctl.rehearsal import room
+from tests.real.accuracy import fetch, report
+from tests.real.accuracy.playing import OURS
+from tests.real.accuracy.tally import tally, wrongs
+from tests.real.accuracy.tools import Tool
+from tests.real.accuracy.tools.registry import absent, present
+from tests.real.pins import CHOSEN, PROJECT, Pin, agents, folder
+from tests.real.run import missing
+
+DOCS = PROJECT / "docs"
+
+
+def measure(pin: Pin, words: Sequence[str]) -> list[dict[str, Any]]:
+    """All plays of one agent. What goes wrong in one is told by it, on standard error."""
+    played = subprocess.run(
+        room.words(
+            [sys.executable, "-m", "tests.real.accuracy.playing", pin.name, *words], [str(folder())]
+        ),
+        cwd=PROJECT,
+        env={**os.environ, CHOSEN: pin.name},
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        check=True,
+    )
+    return [json.loads(line) for line in played.stdout.splitlines()]
+
+
+def about(tools: Sequence[Tool], pins: Sequence[Pin], minutes: float) -> dict[str, Any]:
+    return {
+        "command": "agentctl list -a --json",
+        "interval": OURS.interval * 1000,
+        "date": dt.datetime.now(dt.UTC).date().isoformat(),
+        "kernel": ".".join(platform.release().split(".")[:2]),
+        "python": platform.python_version(),
+        "cores": os.cpu_count(),
+        "agents": ", ".join(f"{pin.name} {pin.version}" for pin in pins),
+        "minutes": minutes,
+        "tools": ", ".join(f"{tool.name} {tool.version}" for tool in tools),
+    }
+
+
+def publish(measured: dict[str, Any], into: Path) -> None:
+    """The page, and its numbers without each single right answer."""
+    into.mkdir(parents=True, exist_ok=True)
+    (into / "accuracy.md").write_text(report.page(measured))
+    numbers = {
+        "version": 1,
+        "run": measured["run"],
+        "tools": {
+            tool["name"]: {
+                agent: {**_plain(tally(told, tool["name"])), "not_right": wrongs(told, tool["name"])}
+                for agent, told in measured["agents"].items()
+                if agent in tool["agents"]
+            }
+            for tool in measured["tools"]
+        },
+    }
+    (into / "accuracy.json").write_text(json.dumps(numbers, indent=1, ensure_ascii=False) + "\n")
+
+
+def _plain(counted: Any) -> dict[str, Any]:
+    told: dict[str, Any] = counted._asdict()
+    told["states"] = {state: one._asdict() for state, one in counted.states.items()}
+    told["changes"] = {change: one._asdict() for change, one in counted.changes.items()}
+    told["blind"] = [
+        {"truth": state, "why": why, **one._asdict()} for (state, why), one in counted.blind.items()
+    ]
+    return told
+
+
+def main(given: Sequence[str]) -> int:
+    said = _asked(given)
+    wanted = [agents()[name] for name in said.agents or agents()]
+    obstacles = missing(wanted)
+    for line in obstacles:
+        print(f"accuracy: {line}", file=sys.stderr)
+    if obstacles:
+        return 2
+    fetch.main([])
+    words = [w for name in said.tool or [] for w in ("--tool", name)]
+    words += [w for title in said.play or [] for w in ("--play", title)]
+    began = time.monotonic()
+    plays = {pin.name: measure(pin, words) for pin in wanted}
+    tools = [tool for tool in present() if not said.tool or tool.name in said.tool]
+    measured = {
+        "run": about(tools, wanted, (time.monotonic() - began) / 60),
+        "agents": plays,
+        "tools": [_tool(tool) for tool in tools],
+        "absent": absent(),
+    }
+    chosen = said.agents or said.play or said.tool
+    into = said.into or (PROJECT / "build" / "accuracy" if chosen else DOCS)
+    publish(measured, into)
+    print((into / "accuracy.md").read_text())
+    print(f"written: {os.path.relpath(into / 'accuracy.md')}, accuracy.json")
+    met = report.met([tally(told, report.OURS) for told in plays.values()])
+    broken = any(play["broken"] for told in plays.values() for play in told)
+    return 0 if all(met.values()) and not broken else 1
+
+
+def _tool(tool: Tool) -> dict[str, Any]:
+    return {
+        "name": tool.name,
+        "version": tool.version,
+        "agents": sorted(name for name, pin in agents().items() if pin.adapter in tool.agents),
+        "note": (sys.modules[type(tool).__module__].__doc__ or "").strip(),
+    }
+
+
+def _asked(given: Sequence[str]) -> argparse.Namespace:
+    asked = argparse.ArgumentParser(prog="python -m tests.real.accuracy.run", description=__doc__)
+    asked.add_argument(
+        "agents", nargs="*", metavar="AGENT", help=f"{', '.join(agents())}; all by default"
+    )
+    asked.add_argument("--play", action="append", metavar="TITLE", help="only this scenario")
+    asked.add_argument("--tool", action="append", metavar="NAME", help="only this tool")
+    asked.add_argument("--into", type=Path, metavar="DIR", help="where to write the page")
+    said = asked.parse_args(given)
+    unknown = [name for name in said.agents if name not in agents()]
+    if unknown:
+        asked.error(f"no agent is called {unknown[0]}; there are {', '.join(agents())}")
+    return said
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,143 @@
+"""Holds a tool's answers against the driver's truth. Pure: samples and histories in, counts out.
+
+- A row is right when its word is the truth, `unknown` when the tool says that it cannot tell, else
+  wrong; a living session that is not listed is wrong too. Only settled moments count.
+- *Wrong stopped*: said at any moment to have ended, while the kernel still had the process when the
+  answer was in. *Said alive*: said to live, though the process had ended before the question was put.
+- A change is *noticed* by the first answer that tells the new state, *missed* if none does in time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from tests.real.accuracy.sampler import Sample
+from tests.real.accuracy.timeline import SETTLED_AFTER, Actor
+from tests.real.accuracy.tools import Row, Tool
+from tests.real.book import Told, Who
+
+LIVING = frozenset({"running", "waiting", "idle"})
+
+
+class Finding(NamedTuple):
+    """One answer about one actor, or one change of it."""
+
+    kind: str  # right, wrong, unknown; wrong-stopped, said-alive; noticed, missed
+    play: str
+    actor: str
+    truth: str  # a status, or "running → idle"
+    said: str
+    at: float  # seconds after the truth began; noticed: how long it took
+    blind: str = ""  # why nobody outside could tell
+    reason: str = ""  # the tool's own, for unknown
+
+
+class Judge:
+    """Scores one tool over one play."""
+
+    def __init__(self, tool: Tool, play: str, actors: Mapping[str, Actor]) -> None:
+        self._tool, self._play, self._actors = tool, play, actors
+
+    def findings(self, samples: Sequence[Sample]) -> list[Finding]:
+        found: list[Finding] = []
+        for actor in self._actors.values():
+            for sample in samples:
+                if sample.rows is not None:
+                    found += self._of_sample(actor, sample, sample.rows)
+            found += self._of_changes(actor, samples)
+        return found
+
+    def _of_sample(self, actor: Actor, sample: Sample, rows: Sequence[Row]) -> Iterable[Finding]:
+        moment = actor.during(sample.asked, sample.answered)
+        if moment is None:
+            return
+        row = self._row_of(rows, moment.who)
+        yield from self._lies(actor, sample, row)
+        if moment.phase != "settled" or moment.now is None:
+            return
+        kind = self._kind(row, moment.now, moment.who)
+        if kind:
+            yield self._finding(kind, actor, sample, row, moment.now)
+
+    def _lies(self, actor: Actor, sample: Sample, row: Row | None) -> Iterable[Finding]:
+        if row is None:
+            return
+        alive = actor.died_at is None or sample.answered < actor.died_at
+        dead = actor.died_at is not None and sample.asked > actor.died_at
+        if alive and row.status == "stopped":
+            yield self._finding("wrong-stopped", actor, sample, row, Told("alive"))
+        if dead and row.lives and not self._taken_over(actor, sample):
+            yield self._finding("said-alive", actor, sample, row, Told("stopped"))
+
+    def _taken_over(self, actor: Actor, sample: Sample) -> bool:
+        """Whether another process had its session by then: resumed, or respawned."""
+        mine = {entry.who.session_id for entry in actor.entries} - {None}
+        for other in self._actors.values():
+            began = other.entries[0].at if other.entries else float("inf")
+            theirs = {entry.who.session_id for entry in other.entries} - {None}
+            if other is not actor and mine & theirs and began <= sample.answered:
+                return True
+        return False
+
+    def _kind(self, row: Row | None, now: Told, who: Who) -> str:
+        if row is None:
+            if (
+                now.status == "stopped"
+            ):  # nothing was ever written of it, or the tool tells living ones only
+                return "" if who.session_id is None or "stopped" not in self._tool.states else "wrong"
+            return "wrong"
+        if row.status == now.status:
+            return "right"
+        if row.status == "unknown":
+            return "unknown"
+        if now.status not in self._tool.states:
+            return "unknown"  # it has no word for that
+        return "wrong"
+
+    def _of_changes(self, actor: Actor, samples: Sequence[Sample]) -> Iterable[Finding]:
+        previous = "start"
+        for entry, cause, until in actor.spells():
+            assert entry.now is not None
+            change, previous = f"{previous} → {entry.now.status}", entry.now.status
+            if entry.now.status not in self._tool.states or entry.now.blind:
+                continue
+            if entry.now.status == "stopped" and entry.who.session_id is None:
+                continue
+            times = [
+                max(0.0, sample.answered - entry.at)
+                for sample in samples
+                if sample.rows is not None
+                and cause <= sample.asked
+                and sample.asked < until
+                and (row := self._row_of(sample.rows, entry.who)) is not None
+                and row.status == entry.now.status
+            ]
+            if times:
+                yield Finding("noticed", self._play, actor.name, change, "", min(times))
+            elif any(entry.at + SETTLED_AFTER <= sample.asked < until for sample in samples):
+                yield Finding("missed", self._play, actor.name, change, "", 0.0)  # it was asked in time
+
+    def _row_of(self, rows: Sequence[Row], who: Who) -> Row | None:
+        """Theirs by session id if both know it, else by process, if no other actor has that pid too."""
+        if who.session_id is not None:
+            same = [row for row in rows if row.session_id == who.session_id]
+            if same:
+                return same[0]
+        pids = [actor.pid for actor in self._actors.values()]
+        pid = who.process.pid if who.process else None
+        if pid is None or pids.count(pid) > 1:
+            return None
+        other = (None, who.session_id) if who.session_id else None  # any id will do where we know none
+        return next((r for r in rows if r.pid == pid and (other is None or r.session_id in other)), None)
+
+    def _finding(self, kind: str, actor: Actor, sample: Sample, row: Row | None, now: Told) -> Finding:
+        began = [entry.at for entry in actor.entries if entry.at <= sample.asked]
+        after = sample.asked - began[-1] if began else 0.0
+        said = row.said if row else "not listed"
+        reason = row.reason if row else ""
+        return Finding(kind, self._play, actor.name, now.status, said, after, now.blind, reason)
+
+
+def as_json(finding: Finding) -> dict[str, Any]:
+    return finding._asdict()

@@ -1,0 +1,115 @@
+"""Adds findings up: per tool, agent and state; per change; every lie by name."""
+
+from __future__ import annotations
+
+import statistics
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+STATES = ("running", "waiting", "idle", "stopped")
+
+
+class Counted(NamedTuple):
+    right: int = 0
+    wrong: int = 0
+    unknown: int = 0
+
+    @property
+    def samples(self) -> int:
+        return self.right + self.wrong + self.unknown
+
+    @property
+    def share(self) -> float | None:
+        return self.right / self.samples if self.samples else None
+
+
+class Change(NamedTuple):
+    noticed: int
+    missed: int
+    median: float  # seconds
+    p95: float
+
+
+class Tally(NamedTuple):
+    """Of one tool and one agent."""
+
+    states: Mapping[str, Counted]
+    blind: Mapping[tuple[str, str], Counted]  # by state and by why nothing outside can tell
+    changes: Mapping[str, Change]
+    wrong_stopped: int
+    said_alive: int
+    asked: int
+    unreadable: int
+    gap: float  # seconds between two questions, median of the plays' medians
+    took: float  # seconds for one answer, likewise
+
+    @property
+    def total(self) -> Counted:
+        return Counted(*(sum(numbers) for numbers in zip(*self.states.values(), strict=True)))
+
+    @property
+    def missed(self) -> int:
+        return sum(change.missed for change in self.changes.values())
+
+
+def tally(plays: Iterable[Mapping[str, Any]], tool: str) -> Tally:
+    told = [play["tools"][tool] for play in plays if tool in play["tools"]]
+    found = [finding for one in told for finding in one["findings"]]
+    kinds = Counter(finding["kind"] for finding in found)
+    return Tally(
+        states={state: _counted(found, state) for state in STATES},
+        blind=_blind(found),
+        changes=_changes(found),
+        wrong_stopped=kinds["wrong-stopped"],
+        said_alive=kinds["said-alive"],
+        asked=sum(one["samples"] for one in told),
+        unreadable=sum(len(one["unreadable"]) for one in told),
+        gap=_median([one["gap"] for one in told]),
+        took=_median([one["took"] for one in told]),
+    )
+
+
+def wrongs(plays: Iterable[Mapping[str, Any]], tool: str) -> list[dict[str, Any]]:
+    """Every answer that was not right, and every change missed, for whoever mends it."""
+    kept = ("wrong", "unknown", "wrong-stopped", "said-alive", "missed")
+    told = [play["tools"][tool] for play in plays if tool in play["tools"]]
+    return [f for one in told for f in one["findings"] if f["kind"] in kept and not f["blind"]]
+
+
+def _counted(found: Sequence[Mapping[str, Any]], state: str, blind: str = "") -> Counted:
+    kinds = Counter(f["kind"] for f in found if f["truth"] == state and f["blind"] == blind)
+    return Counted(kinds["right"], kinds["wrong"], kinds["unknown"])
+
+
+def _blind(found: Sequence[Mapping[str, Any]]) -> dict[tuple[str, str], Counted]:
+    reasons = sorted({(f["truth"], f["blind"]) for f in found if f["blind"]})
+    return {(state, why): _counted(found, state, why) for state, why in reasons}
+
+
+def _changes(found: Sequence[Mapping[str, Any]]) -> dict[str, Change]:
+    noticed: dict[str, list[float]] = defaultdict(list)
+    missed: Counter[str] = Counter()
+    for finding in found:
+        if finding["kind"] == "noticed":
+            noticed[finding["truth"]].append(finding["at"])
+        elif finding["kind"] == "missed":
+            missed[finding["truth"]] += 1
+    return {
+        change: Change(
+            len(noticed[change]), missed[change], _median(noticed[change]), _p95(noticed[change])
+        )
+        for change in sorted({*noticed, *missed})
+    }
+
+
+def _median(numbers: Sequence[float | None]) -> float:
+    known = [number for number in numbers if number is not None]
+    return statistics.median(known) if known else 0.0
+
+
+def _p95(numbers: Sequence[float]) -> float:
+    """The value that 95 of 100 do not exceed: nearest rank, no interpolation between few numbers."""
+    if not numbers:
+        return 0.0
+    return sorted(numbers)[max(0, -(-len(numbers) * 95 // 100) - 1)]

@@ -1,0 +1,168 @@
+"""The benchmark's own judgement: what counts as right, as a lie, as missed."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agentctl.truth.model import ProcessIdentity
+from tests.real.accuracy.sampler import Sample
+from tests.real.accuracy.score import Finding, Judge
+from tests.real.accuracy.timeline import Timeline
+from tests.real.accuracy.tools import Row
+from tests.real.accuracy.tools.ours import Agentctl
+from tests.real.book import Told, Who
+
+ME = Who("one", "codex", ProcessIdentity("boot", 7, 70), "id-1")
+OTHER = Who("two", "codex", ProcessIdentity("boot", 8, 80), "id-1")
+
+
+class Story:
+    """A short history, told in seconds."""
+
+    def __init__(self) -> None:
+        self.timeline = Timeline(hold=0.0)
+        self.samples: list[Sample] = []
+
+    def told(self, at: float, status: str, who: Who = ME, **more: str) -> None:
+        self.timeline.told(who, Told(status, **more), at)
+
+    def asked(self, at: float, *said: Row, took: float = 0.1) -> None:
+        self.samples.append(Sample(at, at + took, said))
+
+    def kinds(self) -> list[str]:
+        return [finding.kind for finding in self.findings() if finding.kind not in ("noticed", "missed")]
+
+    def findings(self) -> list[Finding]:
+        return Judge(Agentctl(), "a play", self.timeline.actors).findings(self.samples)
+
+
+def says(status: str, session_id: str | None = "id-1", pid: int | None = 7) -> Row:
+    return Row(pid, session_id, status, status)
+
+
+@pytest.mark.parametrize(
+    ("status", "kind"), [("running", "right"), ("idle", "wrong"), ("unknown", "unknown")]
+)
+def test_a_settled_answer_is_held_against_the_truth(status: str, kind: str) -> None:
+    story = Story()
+    story.told(10.0, "running")
+    story.asked(11.0, says(status))
+    assert story.kinds() == [kind]
+
+
+def test_an_answer_counts_only_half_a_second_after_the_change() -> None:
+    story = Story()
+    story.told(10.0, "running")
+    story.asked(10.4, says("idle"))
+    assert story.kinds() == []
+
+
+def test_an_answer_during_which_something_happened_does_not_count() -> None:
+    story = Story()
+    story.told(10.0, "running")
+    story.timeline.unsettled(ME, 11.05)
+    story.asked(11.0, says("idle"))
+    story.asked(12.0, says("idle"))
+    assert story.kinds() == []
+
+
+def test_a_living_session_that_is_not_listed_is_wrong() -> None:
+    story = Story()
+    story.told(10.0, "idle")
+    story.asked(11.0)
+    assert story.kinds() == ["wrong"]
+
+
+def test_of_a_dead_one_without_a_record_nothing_need_be_said() -> None:
+    story = Story()
+    nameless = ME._replace(session_id=None)
+    story.told(10.0, "stopped", nameless)
+    story.timeline.ended(nameless, 10.0)
+    story.asked(11.0)
+    assert story.kinds() == []
+
+
+def test_stopped_is_a_lie_while_the_kernel_has_the_process_even_in_motion() -> None:
+    story = Story()
+    story.timeline.unsettled(ME, 10.0)
+    story.timeline.ended(ME, 10.5)
+    story.asked(10.3, says("stopped"))
+    assert story.kinds() == ["wrong-stopped"]
+
+
+def test_stopped_is_no_lie_if_the_process_ended_while_the_answer_was_made() -> None:
+    story = Story()
+    story.timeline.unsettled(ME, 10.0)
+    story.timeline.ended(ME, 10.35)
+    story.asked(10.3, says("stopped"))
+    assert story.kinds() == []
+
+
+def test_alive_is_a_lie_once_the_process_had_ended_before_the_question() -> None:
+    story = Story()
+    story.told(9.0, "running")
+    story.timeline.ended(ME, 10.0)
+    story.timeline.unsettled(ME, 10.0)
+    story.asked(10.001, says("running"))
+    assert story.kinds() == ["said-alive"]
+
+
+def test_a_session_that_another_process_goes_on_with_may_be_alive() -> None:
+    story = Story()
+    story.told(9.0, "running")
+    story.timeline.ended(ME, 10.0)
+    story.told(10.0, "stopped")
+    story.timeline.unsettled(ME, 10.5)
+    story.told(11.0, "running", OTHER)
+    story.asked(12.0, says("running", pid=8))
+    assert story.kinds() == ["right"]
+
+
+def test_a_row_under_another_id_is_not_its_own() -> None:
+    story = Story()
+    story.told(10.0, "idle")
+    story.asked(11.0, says("idle", session_id="id-9"))
+    assert story.kinds() == ["wrong"]
+
+
+def test_a_change_is_noticed_when_the_answer_is_in_hand() -> None:
+    story = Story()
+    story.told(10.0, "running")
+    story.asked(10.2, says("idle"))
+    story.asked(10.4, says("running"))
+    noticed = [finding for finding in story.findings() if finding.kind == "noticed"]
+    assert [(f.truth, round(f.at, 3)) for f in noticed] == [("start → running", 0.5)]
+
+
+def test_a_change_nobody_tells_is_missed_but_not_if_nobody_was_asked() -> None:
+    story = Story()
+    story.told(10.0, "running")
+    story.timeline.unsettled(ME, 11.0)
+    story.told(12.0, "idle")
+    story.asked(10.6, says("idle"))
+    missed = [finding.truth for finding in story.findings() if finding.kind == "missed"]
+    assert missed == ["start → running"]
+
+
+def test_what_cannot_be_known_is_kept_apart() -> None:
+    story = Story()
+    story.told(10.0, "waiting", blind="nothing is written")
+    story.asked(11.0, says("running"))
+    assert [(f.kind, f.blind) for f in story.findings()] == [("wrong", "nothing is written")]
+
+
+@given(st.lists(st.floats(0, 60), max_size=20))
+def test_who_says_the_truth_at_every_moment_is_never_wrong(moments: list[float]) -> None:
+    story = Story()
+    story.told(0.0, "running")
+    story.timeline.unsettled(ME, 20.0)
+    story.told(21.0, "idle")
+    story.timeline.unsettled(ME, 40.0)
+    story.timeline.ended(ME, 41.0)
+    story.told(41.0, "stopped")
+    for at in moments:
+        truth = "running" if at < 20.5 else "idle" if at < 41.0 else "stopped"
+        story.asked(at, says(truth, pid=None if truth == "stopped" else 7), took=0.0)
+    assert set(story.kinds()) <= {"right"}

@@ -1,0 +1,76 @@
+"""The sums of the benchmark, and the page that is made of them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tests.real.accuracy import report
+from tests.real.accuracy.tally import Counted, tally, wrongs
+
+RUN = {
+    "command": "agentctl list -a --json",
+    "interval": 50,
+    "date": "2026-01-01",
+    "kernel": "6.1",
+    "python": "3.11",
+    "cores": 2,
+    "agents": "codex 1",
+    "minutes": 3.0,
+}
+
+
+def finding(kind: str, truth: str, at: float = 0.0, blind: str = "") -> dict[str, Any]:
+    return {
+        "kind": kind,
+        "play": "p",
+        "actor": "a",
+        "truth": truth,
+        "said": "",
+        "at": at,
+        "blind": blind,
+        "reason": "",
+    }
+
+
+def played(*findings: dict[str, Any], broken: str = "") -> dict[str, Any]:
+    told = {"samples": 9, "gap": 0.05, "took": 0.1, "unreadable": [], "findings": list(findings)}
+    return {"play": "p", "broken": broken, "tools": {"agentctl": told}}
+
+
+def test_answers_are_counted_by_state() -> None:
+    one = tally([played(finding("right", "idle"), finding("unknown", "idle")), played()], "agentctl")
+    assert one.states["idle"] == Counted(1, 0, 1)
+    assert (one.asked, one.total.samples) == (18, 2)
+
+
+def test_what_cannot_be_known_is_not_among_them() -> None:
+    one = tally([played(finding("wrong", "waiting", blind="why"))], "agentctl")
+    assert one.total.samples == 0
+    assert one.blind == {("waiting", "why"): Counted(0, 1, 0)}
+    assert wrongs([played(finding("wrong", "waiting", blind="why"))], "agentctl") == []
+
+
+def test_a_percentile_is_one_of_the_numbers() -> None:
+    times = [finding("noticed", "running → idle", at / 100) for at in range(1, 101)]
+    change = tally([played(*times)], "agentctl").changes["running → idle"]
+    assert (change.noticed, change.median, change.p95) == (100, 0.505, 0.95)
+
+
+def test_every_line_of_the_bar_can_be_missed() -> None:
+    good = [finding("right", "idle")] * 200
+    assert all(report.met([tally([played(*good)], "agentctl")]).values())
+    for bad in ("wrong-stopped", "said-alive", "missed", "wrong"):
+        met = report.met([tally([played(*good, finding(bad, "idle"))], "agentctl")])
+        assert list(met.values()).count(False) == 1, bad
+    unknown = [finding("unknown", "idle")] * 3
+    met = report.met([tally([played(*good, *unknown)], "agentctl")])
+    assert list(met.values()).count(False) == 1
+
+
+def test_the_page_says_what_was_not_met_and_what_broke() -> None:
+    plays = [played(finding("wrong-stopped", "alive"), finding("right", "idle"), broken="Oops: no")]
+    tools = [{"name": "agentctl", "version": "1", "agents": ["codex"], "note": ""}]
+    page = report.page({"run": RUN, "agents": {"codex": plays}, "tools": tools, "absent": {"x": "gone"}})
+    assert "**not met**: no wrong `stopped` for a live process" in page
+    assert "not played to its end: codex, p: Oops: no" in page
+    assert "Not measured: x (gone)." in page
