@@ -20,8 +20,7 @@ from typing import Any
 from tests.real.accuracy.sampler import Pace, Sample, Sampler
 from tests.real.accuracy.score import Judge, as_json
 from tests.real.accuracy.timeline import Timeline
-from tests.real.accuracy.tools import Tool
-from tests.real.accuracy.tools.registry import present
+from tests.real.accuracy.tools import Tool, available
 from tests.real.lab import Lab
 from tests.real.pins import Pin, agents
 from tests.real.scenarios import Play, repertoire
@@ -88,8 +87,7 @@ def main(given: Sequence[str]) -> int:
     said = asked.parse_args(given)
     pin = agents()[said.agent]
     plays = repertoire(pin.adapter).plays
-    tools = [tool for tool in present() if pin.adapter in tool.agents]
-    tools = [tool for tool in tools if not said.tool or tool.name in said.tool]
+    tools = [tool for tool in available(said.tool) if pin.adapter in tool.agents]
     for number, title in enumerate(said.play or plays):
         began = time.monotonic()
         result = measure(pin, title, plays[title], tools, Path(f"/tmp/lab{number}"))

@@ -23,8 +23,8 @@ from agentctl.rehearsal import room
 from tests.real.accuracy import fetch, report
 from tests.real.accuracy.playing import OURS
 from tests.real.accuracy.tally import tally, wrongs
-from tests.real.accuracy.tools import Tool
-from tests.real.accuracy.tools.registry import absent, present
+from tests.real.accuracy.tools import Tool, available
+from tests.real.accuracy.tools.registry import absent
 from tests.real.pins import CHOSEN, PROJECT, Pin, agents, folder
 from tests.real.run import missing
 
@@ -102,7 +102,7 @@ def main(given: Sequence[str]) -> int:
     words += [w for title in said.play or [] for w in ("--play", title)]
     began = time.monotonic()
     plays = {pin.name: measure(pin, words) for pin in wanted}
-    tools = [tool for tool in present() if not said.tool or tool.name in said.tool]
+    tools = available(said.tool)
     measured = {
         "run": about(tools, wanted, (time.monotonic() - began) / 60),
         "agents": plays,

@@ -14,10 +14,8 @@ from typing import Any, NamedTuple
 
 from tests.real.accuracy.sampler import Sample
 from tests.real.accuracy.timeline import SETTLED_AFTER, Actor
-from tests.real.accuracy.tools import Row, Tool
+from tests.real.accuracy.tools import LIVE, Row, Tool
 from tests.real.book import Told, Who
-
-LIVING = frozenset({"running", "waiting", "idle"})
 
 
 class Finding(NamedTuple):
@@ -81,26 +79,25 @@ class Judge:
         return False
 
     def _kind(self, row: Row | None, now: Told, who: Who) -> str:
+        states = self._tool.states_of(who.adapter)
         if row is None:
             if (
                 now.status == "stopped"
             ):  # nothing was ever written of it, or the tool tells living ones only
-                return "" if who.session_id is None or "stopped" not in self._tool.states else "wrong"
+                return "" if who.session_id is None or "stopped" not in states else "wrong"
             return "wrong"
-        if row.status == now.status:
-            return "right"
         if row.status == "unknown":
             return "unknown"
-        if now.status not in self._tool.states:
-            return "unknown"  # it has no word for that
-        return "wrong"
+        if now.status in LIVE and now.status not in states:  # it has no word for that
+            return "right" if row.status in LIVE else "wrong"
+        return "right" if row.status == now.status else "wrong"
 
     def _of_changes(self, actor: Actor, samples: Sequence[Sample]) -> Iterable[Finding]:
         previous = "start"
         for entry, cause, until in actor.spells():
             assert entry.now is not None
             change, previous = f"{previous} → {entry.now.status}", entry.now.status
-            if entry.now.status not in self._tool.states or entry.now.blind:
+            if entry.now.status not in self._tool.states_of(entry.who.adapter) or entry.now.blind:
                 continue
             if entry.now.status == "stopped" and entry.who.session_id is None:
                 continue

@@ -18,11 +18,12 @@ class Row(NamedTuple):
     status: str  # running, waiting, idle, stopped or unknown
     said: str  # the tool's own word, for the report
     reason: str = ""  # of unknown: why
+    alive: bool = False  # of unknown: it does say that it lives, but not what it does
 
     @property
     def lives(self) -> bool:
         """Whether it is said to be alive."""
-        return self.status in LIVE
+        return self.alive or self.status in LIVE
 
 
 class Tool(Protocol):

@@ -1,6 +1,6 @@
 """agentctl itself: `list -a --json`, its status as it stands.
 
-`running` with activity unknown stays running: that is the word a person reads.
+`running` with activity unknown is read as unknown: it says that a process lives, and not what it does.
 """
 
 from __future__ import annotations
@@ -45,7 +45,8 @@ def _row(session: dict[str, str | int | None]) -> Row:
     return Row(
         pid=pid if isinstance(pid, int) else None,
         session_id=session_id if isinstance(session_id, str) else None,
-        status=status,
+        status="unknown" if vague else status,
         said="running, activity unknown" if vague else status,
-        reason=str(session["reason"]) if status == "unknown" else "",
+        reason=str(session["reason"]) if vague or status == "unknown" else "",
+        alive=vague,
     )
