@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from agentctl.rehearsal.model.request import Item, Request, Tool, texts, understood
-from agentctl.rehearsal.model.voice import TOKENS_IN, TOKENS_OUT, Part, Voice, frame
+from agentctl.rehearsal.model.voice import FAULT, TOKENS_IN, TOKENS_OUT, Part, Voice, frame
 
 DONE = "data: [DONE]\n\n"
 USAGE = {
@@ -77,7 +77,7 @@ class ChatVoice(Voice):
         return self._chunk({}, self.stop) + usage + DONE
 
     def fault(self) -> str:
-        return frame(refusal(500, "rehearsed fault"))
+        return frame(refusal(500, FAULT))
 
     def whole(self) -> dict[str, Any]:
         message: dict[str, Any] = {"role": "assistant", "content": self.text or None}

@@ -104,7 +104,7 @@ class Journal:
 
 def told(note: Note) -> str:
     """One line for people."""
-    clock = time.strftime("%H:%M:%S", time.localtime(note.at)) + f"{note.at % 1:.3f}"[1:]
+    clock = f"{time.strftime('%H:%M:%S', time.localtime(note.at))}.{int(note.at % 1 * 1000):03}"
     marks = f" gate={note.gate}" if note.gate else ""
     marks += " helper" if note.helper else ""
     return f"{note.seq:4} {clock} {note.kind:8} round={note.round}{marks} {note.text[:60]!r}"

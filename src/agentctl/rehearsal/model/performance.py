@@ -13,7 +13,7 @@ from agentctl.rehearsal.model.reply import default
 from agentctl.rehearsal.model.request import Request
 from agentctl.rehearsal.model.script import BadScript, Failure, Pause, Round, after, rounds
 from agentctl.rehearsal.model.tools import Use, use
-from agentctl.rehearsal.model.voice import THOUGHT, Voice
+from agentctl.rehearsal.model.voice import FAULT, THOUGHT, Voice
 
 WORD_EVERY = 0.2  # seconds between two words of a slow stream
 GLANCE = 0.05  # seconds between two looks at whether the client is still there
@@ -146,7 +146,7 @@ class Performance:
         """Half an answer. Who did not ask for a stream gets the end of the connection, or a status."""
         if not self._request.streaming:
             if failure.kind == "fault":
-                self._refuse(500, "rehearsed fault")
+                self._refuse(500, FAULT)
                 return
         else:
             self._send(self._voice.say("half an answ"))

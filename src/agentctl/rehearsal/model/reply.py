@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from agentctl.rehearsal.model.request import Request
+from agentctl.rehearsal.model.request import Request, agent_made
 from agentctl.rehearsal.model.script import plain
 
 ECHO = 40  # characters of the prompt in a plain answer
@@ -19,7 +19,7 @@ def default(request: Request) -> str:
         return json.dumps(instance(request.schema))
     if request.helper:
         return TITLE
-    echo = plain(request.text)[:ECHO]
+    echo = "" if agent_made(request.text) else plain(request.text)[:ECHO]
     return f"ok: {echo}" if echo else "ok"
 
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
 # Texts in the user's role that agents write themselves: context, reminders, news about their helpers.
 AGENT_MADE = (
-    "<system-reminder>",
     "<task-notification>",
     "[Request interrupted by user",
     "<environment_context",
@@ -19,6 +19,8 @@ AGENT_MADE = (
     "<recommended_plugins",
     "<subagent_notification",
 )
+# Claude Code puts these beside what the user wrote, or alone.
+REMINDER = re.compile(r"<system-reminder>.*?</system-reminder>", re.DOTALL)
 # Where agents name the conversation in their headers.
 CONVERSATION_HEADERS = ("x-claude-code-session-id", "session-id", "session_id", "x-session-affinity")
 
@@ -82,11 +84,16 @@ def last_text(items: list[Item]) -> tuple[str, int]:
     """
     turn = items[_turn_start(items) :]
     for part in (turn, items):
-        if text := _last(part, agent_made=False):
-            return text
-        if text := _last(part, agent_made=True):
-            return text
+        for real in (True, False):
+            if found := _last(part, real=real):
+                return found
     return "", sum(item.kind == "result" for item in items)
+
+
+def agent_made(text: str) -> bool:
+    """Not a word of the user's in it?"""
+    rest = REMINDER.sub("", text).strip()
+    return not rest or rest.startswith(AGENT_MADE)
 
 
 def unquoted(text: str) -> str:
@@ -114,18 +121,14 @@ def _turn_start(items: list[Item]) -> int:
     return 0
 
 
-def _last(items: list[Item], *, agent_made: bool) -> tuple[str, int] | None:
+def _last(items: list[Item], *, real: bool) -> tuple[str, int] | None:
     results = 0
     for item in reversed(items):
         if item.kind == "result":
             results += 1
-        if item.kind == "user" and item.text.strip() and _agent_made(item.text) == agent_made:
-            return item.text, results
+        if item.kind == "user" and item.text.strip() and agent_made(item.text) != real:
+            return (REMINDER.sub("", item.text).strip() if real else item.text), results
     return None
-
-
-def _agent_made(text: str) -> bool:
-    return text.lstrip().startswith(AGENT_MADE)
 
 
 def _conversation(items: list[Item], body: Mapping[str, Any], headers: Mapping[str, str]) -> str:
@@ -135,4 +138,4 @@ def _conversation(items: list[Item], body: Mapping[str, Any], headers: Mapping[s
             return name
     if name := body.get("prompt_cache_key"):
         return str(name)
-    return next((item.text for item in items if item.kind == "user" and not _agent_made(item.text)), "")
+    return next((item.text for item in items if item.kind == "user" and not agent_made(item.text)), "")

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from agentctl.rehearsal.model.request import Item, Request, Tool, texts, understood
-from agentctl.rehearsal.model.voice import TOKENS_IN, TOKENS_OUT, Part, Voice, frame
+from agentctl.rehearsal.model.voice import FAULT, TOKENS_IN, TOKENS_OUT, Part, Voice, frame
 
 RESULTS = ("function_call_output", "custom_tool_call_output", "local_shell_call_output")
 CALLS = ("function_call", "custom_tool_call", "local_shell_call")
@@ -115,7 +115,7 @@ class ResponsesVoice(Voice):
         return done + self._event(kind, response=self.whole())
 
     def fault(self) -> str:
-        error = {"code": "server_error", "message": "rehearsed fault"}
+        error = {"code": "server_error", "message": FAULT}
         response = self._response("failed", []) | {"error": error}
         return self._event("response.failed", response=response)
 

@@ -105,10 +105,9 @@ def plain(text: str) -> str:
     kept, at = [], 0
     whole = _unnested(text)
     try:
-        for directive, (start, end) in _directives(whole):
+        for _, (start, end) in _directives(whole):
             kept.append(whole[at:start])
             at = end
-            del directive
     except BadScript:
         return ""
     return " ".join("".join((*kept, whole[at:])).split())

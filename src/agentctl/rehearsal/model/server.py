@@ -151,7 +151,11 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _perform(self, dialect: Dialect, body: Mapping[str, Any], line: HttpLine) -> None:
         headers = {name.lower(): value for name, value in self.headers.items()}
-        request = dialect.read(body, headers)
+        try:
+            request = dialect.read(body, headers)
+        except (AttributeError, TypeError) as error:  # JSON, but of another shape
+            line.reply(400, dialect.refusal(400, f"not such a request: {error}"))
+            return
         model = self.server.model
         voice = dialect.voice(request.model)
         show = Performance(

@@ -12,6 +12,8 @@ from typing import Any, Literal
 from agentctl.rehearsal.model.request import Tool
 
 THOUGHT = "Let me think about what was asked."
+# In words that each agent takes for a passing trouble of the server (Pi goes by the words alone).
+FAULT = "internal server error (rehearsed)"
 # Constant and small, so that no agent ever finds its context full and starts to compact.
 TOKENS_IN = 1000
 TOKENS_OUT = 10
