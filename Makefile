@@ -6,7 +6,7 @@ STAMP := $(VENV)/.installed
 DEV_STAMP := $(VENV)/.installed-dev
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint types imports unit agents test-real docs docs-check bench clean
+.PHONY: help demo test lint types imports unit agents test-real accuracy docs docs-check bench clean
 
 help: ## what there is to make
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -41,6 +41,9 @@ unit: $(DEV_STAMP)
 
 agents: $(STAMP) ## the real agents, pinned, from npm into .agents/ (1.6 GB)
 	$(BIN)/python -m tests.real.install $(AGENT)
+
+accuracy: $(DEV_STAMP) ## how often we are right, on the real agents: docs/accuracy.md
+	$(BIN)/python -m tests.real.accuracy.run $(AGENT)
 
 test-real: $(DEV_STAMP) ## the suite on the real agents, offline; AGENT=codex for one
 	$(BIN)/python -m tests.real.run $(AGENT)
