@@ -28,16 +28,17 @@ if TYPE_CHECKING:
     from tests.real.lab import Lab
 
 PATIENCE = 60.0  # seconds: big programs start slowly on a loaded machine
+Body = Terminal | subprocess.Popen[bytes] | ProcessIdentity
 _marks = itertools.count(1)
 
 
 class Actor:
-    def __init__(self, lab: Lab, name: str, body: Terminal | subprocess.Popen[bytes], mark: str) -> None:
+    def __init__(self, lab: Lab, name: str, body: Body, mark: str) -> None:
         self.lab, self.name, self.mark = lab, name, mark
         self.body = body
         self.session_id: str | None = None
         self.died_at: float | None = None
-        self._root = _identity(body.pid)
+        self.launcher = body if isinstance(body, ProcessIdentity) else _identity(body.pid)
         self.process = self._agent()
         self._watch = threading.Thread(target=self._see_it_die, daemon=True)
         self._watch.start()
@@ -115,8 +116,8 @@ class Actor:
 
     def _agent(self) -> ProcessIdentity:
         """The process that is the agent: what we started, or what a launcher of it started."""
-        if self.lab.adapter != "codex":
-            return self._root
+        if self.lab.adapter != "codex" or isinstance(self.body, ProcessIdentity):
+            return self.launcher
         found: list[ProcessIdentity] = []
 
         def is_there() -> bool:
@@ -130,7 +131,7 @@ class Actor:
     def _below(self, pid: int) -> bool:
         table = procfs.read_table()
         while pid > 1 and pid in table:
-            if pid == self._root.pid:
+            if pid == self.launcher.pid:
                 return True
             pid = table[pid].parent
         return False
@@ -143,7 +144,7 @@ class Actor:
             pass
         self.died_at = time.time()
         self.lab.watcher.ended(self.who(), self.died_at)
-        if isinstance(self.body, subprocess.Popen) and self.process == self._root:
+        if isinstance(self.body, subprocess.Popen) and self.process == self.launcher:
             self.body.wait()
 
 

@@ -10,6 +10,7 @@ import itertools
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -17,12 +18,14 @@ from agentctl.rehearsal import recipe, room
 from agentctl.rehearsal.model.server import Model
 from agentctl.truth import procfs
 from tests.ending import kill
-from tests.real.actor import Actor, marked
+from tests.real.actor import Actor, Body, marked
 from tests.real.book import Watcher, Who
 from tests.real.errand import Errand
 from tests.real.pins import Pin
 from tests.real.tmux import Terminal
 from tests.running import SOURCES, Ran, agentctl_in
+
+Form = Callable[[str], list[str]]  # a prompt, as words of the command line
 
 
 class Lab:
@@ -49,25 +52,38 @@ class Lab:
     def program(self) -> str:
         return str(self.pin.commands / self.pin.command)
 
-    def headless(self, script: str, *words: str, cwd: Path | None = None, **environ: str) -> Actor:
-        """One turn on this script. `words` go before the recipe's own."""
+    def headless(
+        self,
+        script: str,
+        *words: str,
+        cwd: Path | None = None,
+        form: Form | None = None,
+        piped: bool = False,
+        program: str | None = None,
+        **environ: str,
+    ) -> Actor:
+        """One turn on this script. `words` go before the recipe's own, `form` makes others of a prompt;
+        `piped`: the prompt comes on standard input; `program`: another copy of the agent."""
         mark, prompt = marked(script)
         given = {**self.environ, **environ}
         directory = str(cwd or self.work)
         number = len(self.actors)
+        typed = self.root / f"in{number}"
+        typed.write_text(prompt if piped else "")
         with (
+            open(typed, "rb") as standard_input,
             open(self.root / f"out{number}", "wb") as out,
             open(self.root / f"err{number}", "wb") as err,
         ):
             body = subprocess.Popen(
-                [self.program, *words, *self.recipe.headless(prompt)],
+                [program or self.program, *words, *(form or self.recipe.headless)(prompt)],
                 env={**given, "PWD": directory},
                 cwd=directory,
-                stdin=subprocess.DEVNULL,
+                stdin=standard_input if piped else subprocess.DEVNULL,
                 stdout=out,
                 stderr=err,
             )
-        return self._enters(body, mark)
+        return self.enters(body, mark)
 
     def tui(self, *words: str, cwd: Path | None = None, **environ: str) -> Actor:
         """At its prompt, ready to be typed into. `words` go after the recipe's own."""
@@ -75,7 +91,7 @@ class Lab:
         given = {**self.environ, "PWD": directory, **environ}
         program = [self.program, *self.recipe.interactive, *words]
         terminal = Terminal(self.root / "tmux", program, given, directory)
-        actor = self._enters(terminal, marked("")[0])
+        actor = self.enters(terminal, marked("")[0])
         terminal.shows(self.recipe.ready)
         return actor
 
@@ -110,8 +126,10 @@ class Lab:
             for process in left:
                 kill(process.identity)
 
-    def _enters(self, body: Terminal | subprocess.Popen[bytes], mark: str) -> Actor:
+    def enters(self, body: Body, mark: str, session_id: str | None = None) -> Actor:
+        """Also for what another program started: its process is then all there is of it."""
         actor = Actor(self, f"{self.adapter} {len(self.actors) + 1}", body, mark)
+        actor.session_id = session_id
         self.actors.append(actor)
         return actor
 
