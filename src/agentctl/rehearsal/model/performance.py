@@ -10,7 +10,7 @@ from typing import Any, Protocol
 from agentctl.rehearsal.model.gates import Gates, Stopped
 from agentctl.rehearsal.model.journal import Journal, Kind
 from agentctl.rehearsal.model.reply import default
-from agentctl.rehearsal.model.request import Request
+from agentctl.rehearsal.model.request import Request, agent_made
 from agentctl.rehearsal.model.script import BadScript, Failure, Pause, Round, after, rounds
 from agentctl.rehearsal.model.tools import Use, use
 from agentctl.rehearsal.model.voice import FAULT, THOUGHT, Voice
@@ -82,7 +82,8 @@ class Performance:
 
     def play(self) -> None:
         try:
-            script = (Round(),) if self._request.helper else rounds(self._request.text)
+            unscripted = self._request.helper or agent_made(self._request.text)
+            script = (Round(),) if unscripted else rounds(self._request.text)
             self._number = after(script, self._request.results)
             current = script[self._number]
             uses = [use(call, self._request.tools) for call in current.calls]

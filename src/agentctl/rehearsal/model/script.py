@@ -37,6 +37,7 @@ OPENING = re.compile(r"\[\[([a-z]+)(?==|\]\])")
 # In "]]]" the first bracket belongs to what is inside: [[tool=test [ a = a ]]]
 BRACKETS = re.compile(r"\[\[|\]\](?!\])")
 NESTED = re.compile(r"\{\{([a-z]+(?:=.*?)?)\}\}(?!\})", re.DOTALL)
+DOUBLED = re.compile(r"\[\[+|\{\{+|\]\]+|\}\}+")
 ERROR = re.compile(r"([1-9][0-9]{2})(?:x([0-9]{1,6}))?")
 
 
@@ -110,7 +111,7 @@ def plain(text: str) -> str:
             at = end
     except BadScript:
         return ""
-    return " ".join("".join((*kept, whole[at:])).split())
+    return " ".join(DOUBLED.sub(" ", " ".join((*kept, whole[at:]))).split())
 
 
 def after(script: tuple[Round, ...], results: int) -> int:
