@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import select
 import selectors
 import shutil
 import subprocess
@@ -58,8 +59,7 @@ class Rooms:
 
     def __exit__(self, *_: object) -> None:
         for handle, (_pin, program, _began) in self._open.items():
-            program.kill()  # the kernel then ends all that is in the room
-            program.wait()
+            end(program)
             os.close(handle)
         self._ended.close()
 
@@ -79,6 +79,18 @@ class Rooms:
         pin, program, began = self._open.pop(handle)
         os.close(handle)
         return pin, read_result(report(pin, self._into), program.wait()), time.monotonic() - began
+
+
+def end(program: subprocess.Popen[bytes]) -> None:
+    """Ends a room, and returns when nothing of it is left. Its process 1 dies with `program`, and is
+    gone only when the kernel has ended all others in there: that is what we wait for."""
+    children = Path(f"/proc/{program.pid}/task/{program.pid}/children").read_text().split()
+    firsts = [os.pidfd_open(int(pid)) for pid in children]
+    program.kill()
+    program.wait()
+    for first in firsts:
+        select.select([first], [], [])
+        os.close(first)
 
 
 def start(pin: Pin, words: Sequence[str], into: Path) -> subprocess.Popen[bytes]:
