@@ -204,6 +204,40 @@ class TestActivity:
         _, session_id = started(stage, "work", "ask", "output")
         assert doing(stage.session(session_id)) == ("running", "working")
 
+    def test_of_two_commands_the_one_that_waits_decides(self, stage: CodexStage) -> None:
+        """Both are asked for at once; the older may be left when the newer runs."""
+        _, session_id = started(stage, "work", "ask", "ask", "approve")
+        assert doing(stage.session(session_id)) == ("waiting", "waiting")
+
+    def test_a_command_that_a_rule_may_allow_is_not_said_to_wait(self, stage: CodexStage) -> None:
+        """It begins without a question, some 50 ms after the call."""
+        _, session_id = started(stage, "work", "ask")  # make install
+        rules = stage.codex_home / "rules"
+        rules.mkdir()
+        (rules / "default.rules").write_text('prefix_rule(pattern=["git", "pull"], decision="allow")\n')
+        assert doing(stage.session(session_id)) == ("waiting", "waiting")
+        (rules / "mine.rules").write_text('prefix_rule(pattern=["make"], decision="allow")\n')
+        assert doing(stage.session(session_id)) == ("running", "unknown")
+
+    def test_a_command_without_its_marker_is_not_said_to_wait(self, stage: CodexStage) -> None:
+        puppet, session_id = started(stage, "work", "ask")
+        puppet.do("approve bare")
+        assert doing(stage.session(session_id)) == ("running", "unknown")
+
+    def test_whether_other_commands_are_asked_about_is_unknown(self, stage: CodexStage) -> None:
+        puppet, session_id = started(stage, "work", "command")
+        verdict = stage.session(session_id).verdict
+        assert (verdict.status, verdict.activity) == ("running", "unknown")
+        assert "ask for permission: rm -rf build" in verdict.overruled[0].note
+        puppet.do("approve")
+        assert doing(stage.session(session_id)) == ("running", "working")
+
+    @pytest.mark.parametrize("step", ["ask", "command"])
+    def test_a_model_that_reviews_is_no_person(self, stage: CodexStage, step: str) -> None:
+        """codex --approve-for-me"""
+        _, session_id = started(stage, "work", step, environ={"PUPPET_REVIEWER": "auto_review"})
+        assert doing(stage.session(session_id)) == ("running", "working")
+
     def test_an_exec_never_waits_for_approval(self, stage: CodexStage) -> None:
         _, session_id = started(stage, "work", "ask", environ=called("exec", "go"))
         assert doing(stage.session(session_id)) == ("running", "working")
@@ -495,10 +529,9 @@ class TestCorpus:
         assert self.examined("tui_daemon_approved", look).facts.entry_point == "interactive"
 
     def test_the_pending_escalation(self, look: Look) -> None:
-        call = self.examined("tui_waiting_approval_SNAPSHOT", look).escalation
-        assert call is not None
-        assert (call.id, call.what) == ("call_66_4fa3d7", "echo ok; sleep 4")
-        assert self.examined("tui_daemon_approved", look).escalation is None
+        (call,) = self.examined("tui_waiting_approval_SNAPSHOT", look).pending
+        assert (call.id, call.what, call.escalated) == ("call_66_4fa3d7", "echo ok; sleep 4", True)
+        assert self.examined("tui_daemon_approved", look).pending == ()
 
     def test_a_pending_question(self, look: Look, tmp_path: Path) -> None:
         lines = sample("tui_request_user_input").read_bytes().splitlines(keepends=True)

@@ -110,6 +110,7 @@ class Thread:
             turn_id=self.turn,
             cwd=self.cwd,
             approval_policy="on-request",
+            approvals_reviewer=os.environ.get("PUPPET_REVIEWER", "user"),
             model="gpt-lab",
         )
         self._user(prompt, "user.text")
@@ -258,11 +259,16 @@ class Codex(Player):
         """Approval: nothing but the call is written."""
         self.thread.ask_tool("exec_command", cmd="make install", sandbox_permissions="require_escalated")
 
+    def command(self) -> None:
+        """In the sandbox. Whether Codex asks before it is not written either."""
+        self.thread.ask_tool("exec_command", cmd="rm -rf build")
+
     def question(self) -> None:
         self.thread.ask_tool("request_user_input", questions=[{"id": "q1", "question": "Which?"}])
 
-    def approve(self) -> None:
-        """The command runs: a child that lives as long as we hold its standard input."""
+    def approve(self, how: str = "") -> None:
+        """The command runs: a child that lives as long as we hold its standard input. `bare`: it has
+        cleared its environment, as `env -i` does."""
         reading, writing = os.pipe()
         self._pipes.append(writing)
         environ = {
@@ -270,7 +276,8 @@ class Codex(Player):
             "CODEX_TOOL_CALL_ID": self.thread.call,
             "CODEX_THREAD_ID": self.thread.id,
         }
-        subprocess.Popen(["/bin/cat"], stdin=reading, stdout=subprocess.DEVNULL, env=environ)
+        given = {} if how == "bare" else environ
+        subprocess.Popen(["/bin/cat"], stdin=reading, stdout=subprocess.DEVNULL, env=given)
         os.close(reading)
 
     def output(self) -> None:

@@ -19,7 +19,7 @@ from agentctl.adapters.codex import rollout
 from agentctl.adapters.codex.argv import Invocation, invocation
 from agentctl.adapters.codex.home import Titles, find, home_of, of_days, packed, rollouts, root_of
 from agentctl.adapters.codex.record import message
-from agentctl.adapters.codex.rollout import Call, Rollout
+from agentctl.adapters.codex.rollout import Rollout
 from agentctl.adapters.registry import COMMS
 from agentctl.errors import Gone, SourceError
 from agentctl.truth.bind import Bound, Tie, bind
@@ -219,7 +219,7 @@ def _activity(
     bound: Bound, grip: Grip, said: Rollout, path: str | None, look: Look
 ) -> tuple[Evidence, ...]:
     """What takes the place of the rollout's own word on its last turn; nothing: that word stands."""
-    turn, call = said.facts.turn, said.escalation
+    turn = said.facts.turn
     lock = grip.locks.get(bound.session_id)
     taken = _taken_at(lock, grip.process, look)
     if turn is None:
@@ -235,28 +235,18 @@ def _activity(
         return (left_open,)  # it holds nothing open, so it is not the one that works on it
     if turn.at is not None and turn.at + SLACK < taken:
         note = f"the open turn at {place} is older than this: its owner died in it"
-        left_open = Evidence(
-            turn.claim, place, "journal", turn.at, turn.detail, turn.note, trusted=False
-        )
         return (Evidence("idle", bound.address, "derived", taken, note=note), left_open)
-    # Nothing is written while Codex asks for approval. An exec never asks: it refuses by itself.
-    if call is None or grip.call.role == "exec" or _executing(grip.process, call, look):
+    if grip.call.role == "exec" or not said.pending:  # an exec never asks: it refuses by itself
         return ()
-    note = f"asks to run outside the sandbox, and no process runs it: {call.what}"
-    return (Evidence("waiting", f"{path}@{call.offset}", "derived", call.at, "permission", note),)
+    from agentctl.adapters.codex import asking  # rarely needed, and `list` is to be fast
+
+    return asking.about(said.pending, grip.process, _rules(grip, said, look), left_open, look)
 
 
-def _executing(owner: Process, call: Call, look: Look) -> bool:
-    """Whether the call's command runs, or may: sudo's environment, for one, is withheld."""
-    for process in look.descendants(owner):
-        try:
-            if process.environ().get("CODEX_TOOL_CALL_ID") == call.id:
-                return True
-        except Gone:
-            continue
-        except SourceError:
-            return True
-    return False
+def _rules(grip: Grip, said: Rollout, look: Look) -> tuple[str, ...]:
+    """Where commands are written down that a person has allowed for good."""
+    project = (f"{said.facts.cwd}/.codex",) if said.facts.cwd else ()
+    return tuple(f"{root}/rules" for root in (home_of(grip.process, look), *project))
 
 
 def _taken_at(lock: str | None, process: Process, look: Look) -> float:

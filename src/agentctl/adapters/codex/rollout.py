@@ -31,23 +31,27 @@ WITHIN_A_TURN = (
     b'"item":{"type":"UserMessage"', b'"item":{"type":"AgentMessage"',
     b'"payload":{"type":"custom_tool_call', b'"payload":{"type":"reasoning"',
 )  # fmt: skip
+CALLS = frozenset((b"function_call", b"custom_tool_call"))
+# Tools that run a command or write files: those that Codex asks a person about.
+RUNNERS = (b"exec_command", b"shell_command", b"shell", b"apply_patch")
 OUTPUTS = frozenset((b"function_call_output", b"custom_tool_call_output"))
 STARTED = frozenset((b"task_started", b"turn_started"))
 COMPLETE = frozenset((b"task_complete", b"turn_complete"))
 
 
 class Call(NamedTuple):
-    """A tool call that has no output yet and asks to leave the sandbox."""
+    """A command or a patch that has no output yet."""
 
     id: str
     offset: int
     at: float | None
     what: str
+    escalated: bool  # asks to leave the sandbox
 
 
 class Rollout(NamedTuple):
     facts: Facts = Facts()
-    escalation: Call | None = None  # None: no such call, or approvals are switched off
+    pending: tuple[Call, ...] = ()  # newest first; none: no such call, or no person is ever asked
     blank: bool = False  # the whole file was read and nobody has ever prompted it
 
 
@@ -98,8 +102,14 @@ def examine(path: str, look: Look, window: int = files.WINDOW) -> Rollout:
     )
     blank = piece.whole and last.silent and not first.prompt and not last.garbled
     turn = facts.turn
-    asking = turn is not None and turn.claim == "working" and context.get("approval_policy") != "never"
-    return Rollout(facts, last.escalation() if asking else None, blank)
+    may_ask = turn is not None and turn.claim == "working" and _asks_a_person(context)
+    return Rollout(facts, tuple(last.pending()) if may_ask else (), blank)
+
+
+def _asks_a_person(context: dict[str, Any]) -> bool:
+    """With `--approve-for-me` a model decides, and nobody is waited for."""
+    reviewer = context.get("approvals_reviewer") or "user"
+    return context.get("approval_policy") != "never" and reviewer == "user"
 
 
 class _First:
@@ -203,16 +213,15 @@ class _Last:
         note = "request_user_input has no output"
         return Turn("waiting", "question", record.moment(asked.raw), asked.offset, note)
 
-    def escalation(self) -> Call | None:
-        for line in self._unanswered(b"require_escalated"):
-            payload = record.payload_of(line.raw)
-            given = jsonl.parse(str(payload.get("arguments")).encode()) or {}
-            if given.get("sandbox_permissions") == "require_escalated":
+    def pending(self) -> Iterator[Call]:
+        for name in RUNNERS:
+            for line in self._unanswered(b'"name":"%b"' % name):
+                payload = record.payload_of(line.raw)
+                given = jsonl.parse(str(payload.get("arguments")).encode()) or {}
                 what = str(given.get("cmd") or given.get("command") or payload.get("name"))
-                return Call(
-                    str(payload.get("call_id")), line.offset, record.moment(line.raw), what[:200]
-                )
-        return None
+                escalated = given.get("sandbox_permissions") == "require_escalated"
+                id_, at = str(payload.get("call_id")), record.moment(line.raw)
+                yield Call(id_, line.offset, at, what, escalated)
 
     def _told(self, event: jsonl.Line, version: str | None) -> Turn | None:
         word, at, offset = record.words(event.raw)[1], record.moment(event.raw), event.offset
@@ -233,7 +242,7 @@ class _Last:
         """Calls of the open turn with these bytes in them and no output, newest first."""
         line = self._last(needle)
         while line is not None and line.offset - self._offset >= self._rest:
-            if record.words(line.raw)[1] == b"function_call" and not self._answered(line):
+            if record.words(line.raw)[1] in CALLS and not self._answered(line):
                 yield line
             line = self._last(needle, line.offset - self._offset)
 
