@@ -12,6 +12,7 @@ import signal
 import subprocess
 import threading
 import time
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from agentctl.errors import Gone
@@ -38,7 +39,7 @@ class Actor:
         self.body = body
         self.session_id: str | None = None
         self.died_at: float | None = None
-        self.launcher = body if isinstance(body, ProcessIdentity) else _identity(body.pid)
+        self.launcher = body if isinstance(body, ProcessIdentity) else identity_of(body.pid)
         self.process = self._agent()
         self._watch = threading.Thread(target=self._see_it_die, daemon=True)
         self._watch.start()
@@ -78,6 +79,19 @@ class Actor:
         """Waits for the model's note of this turn. `after`: not one up to this number."""
         return self.lab.model.journal.wait(kind, self.mark, after=after, deadline=PATIENCE)
 
+    def answers(self, dialog: str, key: str) -> None:
+        """Presses this key until the dialog is gone: some take no key in their first moment."""
+        self.unsettled()
+        while dialog in self.terminal.screen():
+            self.terminal.press(key)
+            with suppress(TimeoutError):
+                until(lambda: dialog not in self.terminal.screen(), f"{dialog!r} is gone", 2.0)
+
+    def sees(self, text: str) -> float:
+        """Waits until its screen shows this; since when we know."""
+        self.terminal.shows(text)
+        return time.time()
+
     def unsettled(self) -> None:
         self.lab.watcher.unsettled(self.who(), time.time())
 
@@ -97,6 +111,14 @@ class Actor:
         """Waits for the kernel's word that it has ended."""
         until(lambda: self.died_at is not None, f"{self.name} ends", PATIENCE)
         self.is_now("stopped", since=self.died_at, **more)
+
+    def is_elsewhere(self, **more: str) -> None:
+        """It goes on with another session: nobody runs the one that it had."""
+        until(lambda: self.who().session_id is not None, f"{self.name} has written down its session")
+        now = time.time()
+        old = self.who()._replace(name=f"what {self.name} left", process=None)
+        self.session_id, self.mark = None, marked("")[0]
+        self.lab.watcher.told(old, Told("stopped", **more), now)
 
     def who(self) -> Who:
         if self.session_id is None:
@@ -154,5 +176,5 @@ def marked(script: str) -> tuple[str, str]:
     return mark, f"{mark} {script.replace('%', mark)}"
 
 
-def _identity(pid: int) -> ProcessIdentity:
+def identity_of(pid: int) -> ProcessIdentity:
     return procfs.read_process(pid, procfs.boot_id()).identity

@@ -85,14 +85,15 @@ class Lab:
             )
         return self.enters(body, mark)
 
-    def tui(self, *words: str, cwd: Path | None = None, **environ: str) -> Actor:
-        """At its prompt, ready to be typed into. `words` go after the recipe's own."""
+    def tui(self, *words: str, cwd: Path | None = None, ready: str = "", **environ: str) -> Actor:
+        """At its prompt, ready to be typed into. `words` go after the recipe's own. `ready`: what its
+        screen shows first, if not its prompt."""
         directory = str(cwd or self.work)
         given = {**self.environ, "PWD": directory, **environ}
         program = [self.program, *self.recipe.interactive, *words]
         terminal = Terminal(self.root / "tmux", program, given, directory)
         actor = self.enters(terminal, marked("")[0])
-        terminal.shows(self.recipe.ready)
+        terminal.shows(ready or self.recipe.ready)
         return actor
 
     def errand(self, directory: Path | None = None) -> Errand:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import shutil
 import signal
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from tests.real.actor import identity_of, marked
 from tests.real.scenarios import SIGNALS, Play
+from tests.waiting import until
 
 if TYPE_CHECKING:
     from tests.real.lab import Lab
@@ -79,6 +82,15 @@ def retry(lab: Lab, status: int = 529) -> None:
     actor.has_answer()
 
 
+def esc_interrupt(lab: Lab, *keys: str) -> None:
+    """`keys`: what a person presses to interrupt it."""
+    actor = lab.tui()
+    actor.says("[[gate=%]] count")
+    actor.is_held()
+    actor.presses(*(keys or ("Escape",)))
+    actor.is_now("idle", since=actor.heard("left").at)
+
+
 def killed_while_streaming(lab: Lab, name: str, outcome: str) -> None:
     actor = lab.headless("[[gate=%]] count")
     actor.is_held()
@@ -94,6 +106,79 @@ def killed_while_a_tool_runs(lab: Lab, name: str, outcome: str, *, orphans: tupl
     actor.signal(signal.Signals[name])
     actor.is_gone(outcome=outcome)
     assert errand.runs == (name in orphans), f"its command {'lives' if errand.runs else 'is dead'}"
+
+
+def two_in_one_directory(lab: Lab) -> None:
+    first, second = lab.tui(), lab.headless("[[gate=%]] count")
+    second.is_held()
+    first.says("hello")
+    first.has_answer()
+    second.is_now("running")
+    second.signal(signal.SIGKILL)
+    second.is_gone(outcome="killed")
+    first.is_now("idle")
+
+
+def three_in_one_directory(lab: Lab) -> None:
+    """At a prompt, at work with the model, at work with a tool."""
+    first, second = lab.tui(), lab.headless("[[gate=%]] count")
+    second.is_held()
+    errand = lab.errand()
+    third = lab.headless(f"[[tool={errand.command}]] work")
+    third.is_now("running", since=errand.begun())
+    first.says("hello")
+    first.has_answer()
+    second.signal(signal.SIGKILL)
+    second.is_gone(outcome="killed")
+    first.is_now("idle")
+    third.is_now("running")
+    third.unsettled()
+    errand.ends()
+    third.is_gone(outcome="completed")
+    first.is_now("idle")
+
+
+def parallel_starts(lab: Lab) -> None:
+    """Each is found, with the id that is its own."""
+    actors = [lab.headless("[[gate=%]] count") for _ in range(4)]
+    for actor in actors:
+        actor.is_held()
+    until(lambda: all(actor.who().session_id for actor in actors), "each has written down its session")
+    for actor in actors:
+        actor.is_now("running")
+    told = {row["id"]: row["pid"] for row in lab.rows()}
+    assert told == {actor.session_id: actor.process.pid for actor in actors}
+    for actor in actors:
+        actor.opens()
+    for actor in actors:
+        actor.is_gone(outcome="completed")
+
+
+def terminal_closed(lab: Lab, outcome: str = "killed") -> None:
+    """While it works: the window is closed, the agent gets SIGHUP."""
+    actor = lab.tui()
+    actor.says("[[gate=%]] count")
+    actor.is_held()
+    actor.unsettled()
+    actor.terminal.close()
+    actor.is_gone(outcome=outcome)
+
+
+def state_directory_deleted(lab: Lab) -> None:
+    """What agentctl remembers is gone; what it launched, and what it did not, is told as before."""
+    mark, prompt = marked("[[gate=%]] count")
+    launched = lab.agentctl("launch", lab.adapter, "--prompt", prompt, "--name", "mine", "--json").json()
+    first = lab.enters(identity_of(launched["sessions"][0]["pid"]), mark)
+    second = lab.headless("[[gate=%]] count")
+    first.is_held()
+    second.is_held()
+    shutil.rmtree(lab.home / ".agentctl")
+    first.is_now("running")
+    second.is_now("running")
+    first.opens()
+    first.is_gone(outcome="completed")
+    second.opens()
+    second.is_gone(outcome="completed")
 
 
 def by_each_signal(

@@ -1,0 +1,147 @@
+"""Claude Code's sessions: resumed, forked, left for another one, and what goes on after a turn."""
+
+from __future__ import annotations
+
+import json
+import time
+from typing import TYPE_CHECKING
+
+from tests.real.scenarios.claude_code.dialogs import command
+from tests.waiting import until
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tests.real.actor import Actor
+    from tests.real.lab import Lab
+
+NOTICE = "automated background-task event"  # how Claude Code begins a turn about its own background work
+
+
+def _ended(lab: Lab) -> str:
+    """A session that somebody has used before."""
+    actor = lab.headless("hello")
+    actor.is_gone(outcome="completed")
+    assert actor.session_id is not None
+    return actor.session_id
+
+
+def _resumed(lab: Lab, session_id: str, *words: str, cwd: Path | None = None) -> Actor:
+    """Headless, from its first moment on: the session is not over any more."""
+    actor = lab.headless("[[gate=%]] go on", *words, cwd=cwd)
+    actor.session_id = session_id
+    actor.is_now("running")
+    actor.is_held()
+    return actor
+
+
+def resume_headless(lab: Lab) -> None:
+    """By its id, and as the last one of this directory."""
+    session_id = _ended(lab)
+    actor = _resumed(lab, session_id, "--resume", session_id)
+    actor.opens()
+    actor.is_gone(outcome="completed")
+    actor = lab.headless("[[gate=%]] go on", "--continue")
+    actor.is_held()
+    assert actor.session_id == session_id
+    actor.opens()
+    actor.is_gone(outcome="completed")
+
+
+def resume_in_the_tui(lab: Lab) -> None:
+    """By its id; as the last one; and from the list that it shows."""
+    session_id = _ended(lab)
+    for words in (["--resume", session_id], ["--continue"]):
+        actor = lab.tui(*words)
+        actor.session_id = session_id
+        actor.is_now("idle", since=actor.sees("hello"))
+        actor.says("[[gate=%]] go on")
+        actor.is_held()
+        actor.opens()
+        actor.has_answer()
+        actor.unsettled()
+        command(actor, "/exit")
+        actor.is_gone(outcome="completed")
+    actor = lab.tui("--resume", ready="Resume session")
+    actor.is_now("waiting", since=actor.sees("to show all projects"), waiting_for="startup")
+    actor.presses("Enter")
+    actor.session_id = session_id
+    actor.is_now("idle", since=actor.sees("? for shortcuts"))
+
+
+def fork(lab: Lab) -> None:
+    """A copy with an id of its own; the origin stays as it was."""
+    origin = lab.headless("hello")
+    origin.is_gone(outcome="completed")
+    assert origin.session_id is not None
+    actor = lab.headless("[[gate=%]] go on", "--resume", origin.session_id, "--fork-session")
+    actor.is_held()
+    assert actor.session_id != origin.session_id
+    origin.is_now("stopped", outcome="completed")
+    actor.opens()
+    actor.is_gone(outcome="completed")
+
+
+def new_session_in_place(lab: Lab) -> None:
+    """/clear begins another session, /branch another one: each time the one before is over."""
+    actor = lab.tui()
+    actor.says("hello")
+    actor.has_answer()
+    actor.unsettled()
+    command(actor, "/clear")
+    until(lambda: actor.mark not in actor.terminal.screen(), "the screen is cleared")
+    _goes_on(actor, time.time())
+    actor.unsettled()
+    command(actor, "/branch")
+    _goes_on(actor, actor.sees("Branched conversation"))
+
+
+def _goes_on(actor: Actor, since: float) -> None:
+    """With a session that is new since then."""
+    actor.is_elsewhere(outcome="completed")
+    actor.is_now("idle", since=since)
+    actor.says("[[gate=%]] hello")
+    actor.is_held()
+    actor.opens()
+    actor.has_answer()
+
+
+def sub_agent_after_the_main_turn(lab: Lab) -> None:
+    """The main turn has its answer, the sub-agent works on: its end begins a turn by itself."""
+    actor = lab.tui()
+    asked = {
+        "description": "look",
+        "prompt": "sub {{gate=sub}} look",
+        "subagent_type": "general-purpose",
+    }
+    actor.says(f"[[call=Agent:{json.dumps(asked)}]] delegate")
+    actor.heard("answered")
+    held = lab.model.journal.wait("held", gate="sub")
+    actor.is_now("running", since=held.at)
+    actor.unsettled()
+    lab.model.open("sub")
+    actor.is_now("idle", since=lab.model.journal.wait("answered", NOTICE).at)
+
+
+def background_shell(lab: Lab) -> None:
+    """Its prompt is free while the command runs on; when it ends, it takes note of that by itself."""
+    actor, errand = lab.tui(), lab.errand()
+    asked = {"command": errand.command, "description": "wait", "run_in_background": True}
+    actor.says(f"[[call=Bash:{json.dumps(asked)}]] start")
+    errand.begun()
+    actor.has_answer()
+    assert errand.runs
+    actor.unsettled()
+    errand.ends()
+    actor.is_now("idle", since=lab.model.journal.wait("answered", NOTICE).at)
+
+
+def resumed_from_another_directory(lab: Lab) -> None:
+    """It goes on in its first file, while it works elsewhere."""
+    session_id = _ended(lab)
+    other = lab.repository(lab.root / "other")
+    actor = _resumed(lab, session_id, "--resume", session_id, cwd=other)
+    (row,) = lab.rows()
+    assert row["cwd"] == str(other)
+    actor.opens()
+    actor.is_gone(outcome="completed")
