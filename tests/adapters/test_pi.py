@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agentctl.adapters.pi import Pi
-from agentctl.adapters.pi.binding import kin, sequence
+from agentctl.adapters.pi.birth import Birth, kin, sequence
 from agentctl.adapters.pi.places import slug
 from agentctl.adapters.pi.transcript import read, said
 from agentctl.testing import AdapterContract, Puppet
@@ -67,6 +67,16 @@ def begun_long_ago(stage: PiStage, earlier: dict[int, float], *steps: str, trait
     for step in steps:
         puppet.do(step)
     return puppet
+
+
+def at_once(stage: PiStage, earlier: dict[int, float]) -> tuple[Puppet, Puppet]:
+    """Two that began, as far as anybody can tell, in the same moment."""
+    one, two = begun(stage, "work"), begun(stage, "work")
+    ticks = [procfs.read_process(p.pid, procfs.boot_id()).identity.start for p in (one, two)]
+    later = (ticks[1] - ticks[0]) / procfs.TICKS
+    earlier[one.pid] = -later
+    _rewrite_born(stage.records(one)[0], later)
+    return one, two
 
 
 def row(stage: PiStage, puppet: Puppet) -> Session:
@@ -180,9 +190,8 @@ def test_nobody_has_moved_to_what_another_one_runs(stage: PiStage, earlier: dict
     assert row(stage, two).seen.session_id == two.session_id
 
 
-def test_two_started_at_once_are_not_told_apart(stage: PiStage) -> None:
-    one = begun(stage, "work")
-    two = begun(stage, "work")
+def test_two_started_at_once_are_not_told_apart(stage: PiStage, earlier: dict[int, float]) -> None:
+    one, two = at_once(stage, earlier)
     verdict = stage.session(two.session_id or "").verdict
     assert verdict.status == "unknown"
     assert f"pid {one.pid}" in verdict.reason
@@ -190,6 +199,54 @@ def test_two_started_at_once_are_not_told_apart(stage: PiStage) -> None:
     assert status(stage, one.session_id) == "unknown"
     for puppet in (one, two):
         assert row(stage, puppet).verdict.status == "running"
+
+
+def test_two_started_one_after_the_other_are_told_by_their_pools(
+    stage: PiStage, earlier: dict[int, float]
+) -> None:
+    """One begins 2 s before the other: in the same window, each with its pool right after its header."""
+    one = stage.start(environ={"PUPPET_CLOCK": "-2"})
+    earlier[one.pid] = 2.0
+    one.do("work")
+    two = begun(stage, "work", "rest")
+    assert row(stage, one).seen.session_id == one.session_id
+    assert row(stage, two).seen.session_id == two.session_id
+    two.finish()
+    assert status(stage, one.session_id) == "running"
+    assert status(stage, two.session_id) == "stopped"
+
+
+def test_old_ones_started_one_after_the_other_are_not_told_apart(
+    stage: PiStage, earlier: dict[int, float]
+) -> None:
+    one = stage.start(environ={"PUPPET_CLOCK": "-2", **OLD})
+    earlier[one.pid] = 2.0
+    for step in ("work", "rest"):
+        one.do(step)
+    two = begun(stage, "work", "rest", traits="0.73")
+    assert status(stage, one.session_id) == "unknown"
+    assert status(stage, two.session_id) == "unknown"
+
+
+def test_what_a_dead_one_made_meanwhile_is_not_pinned_on_a_silent_one(
+    stage: PiStage, earlier: dict[int, float]
+) -> None:
+    """It was in the window of one that sits at its prompt, and nowhere near its pool."""
+    silent = stage.start(environ={"PUPPET_CLOCK": "-2"})
+    earlier[silent.pid] = 2.0
+    killed = begun(stage, "work")
+    killed.kill()
+    assert row(stage, silent).seen.session_id is None
+    assert status(stage, killed.session_id) == "unknown"  # it may have been resumed there
+
+
+def test_a_start_may_take_as_long_as_it_likes() -> None:
+    """On a loaded machine: the pool tells, whenever the process began."""
+    late = Birth(start=100.0, pool=130.0, on_node=True)
+    assert late.near_pool(129.8)
+    assert not late.near_pool(128.0)
+    assert not late.near_pool(130.2)
+    assert not late.in_window(129.8)
 
 
 def test_directories_that_share_a_name_are_told_apart_by_the_header(stage: PiStage) -> None:
@@ -227,9 +284,8 @@ def test_a_finished_run_is_not_pinned_on_one_that_has_said_nothing(
 # a command's environment
 
 
-def test_a_command_tells_the_session_exactly(stage: PiStage) -> None:
-    one = begun(stage, "work")
-    two = begun(stage, "work")
+def test_a_command_tells_the_session_exactly(stage: PiStage, earlier: dict[int, float]) -> None:
+    one, two = at_once(stage, earlier)
     one.do("tool")
     assert method(row(stage, one)) == "child's environment"
     assert row(stage, one).seen.session_id == one.session_id

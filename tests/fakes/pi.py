@@ -9,6 +9,7 @@ import secrets
 import signal
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 from typing import NoReturn
@@ -109,6 +110,8 @@ class PiAgent(Player):
             self._open()
         if not self.visible:
             rename_process("pi")
+        if not self.old:
+            _begin_pool()
         if self.busy:
             self.work()
             self.tool()
@@ -259,6 +262,19 @@ class PiAgent(Player):
         self.flushed = True
         with open(self.path, "a", encoding="utf-8") as file:
             file.writelines(json.dumps(line, separators=(",", ":")) + "\n" for line in pending)
+
+
+def _begin_pool() -> None:
+    """Node's threads for what would block, which 1.5 needs as soon as it has a header."""
+    begun = threading.Event()
+
+    def wait() -> None:
+        Path("/proc/thread-self/comm").write_text("libuv-worker")
+        begun.set()
+        threading.Event().wait()
+
+    threading.Thread(target=wait, daemon=True).start()
+    begun.wait()
 
 
 def _now() -> float:

@@ -5,14 +5,14 @@ Exact: a command that Pi runs for a session carries the session's id in its envi
 arguments, while they are still visible (0.2 to 0.9 s, always in the Rust port); what it told us when we
 launched it.
 
-Inferred: Pi makes the header's time, which is also in the file's name, soon after its start, long
-before it writes the file. A process's *own* files are those born in that window, in its directory,
-and those whose id continues the sequence of such a file: 1.x numbers its ids per process, which shows
-`/new`. It runs the one of them that it wrote last, unless somebody wrote another file since that it may
-have moved to (`/resume`, or `/new` in versions with random ids): then nothing tells, unless its turn is
-open, because whoever is in the middle of a turn has not moved. A process without a file of its own runs
-the one older file that was written since it started and that no other process claims. Two candidates on
-either side are `bind`'s to refuse.
+Inferred: Pi makes the header's time, which is also in the file's name, on its start, long before it
+writes the file. A process's *own* files are those born then (`birth`), in its directory, and those whose
+id continues the sequence of such a file: 1.x numbers its ids per process, which shows `/new`. It runs
+the one of them that it wrote last, unless somebody wrote another file since that it may have moved to
+(`/resume`, or `/new` in versions with random ids): then nothing tells, unless its turn is open, because
+whoever is in the middle of a turn has not moved. A process without a file of its own runs the one older
+file that was written since it started and that no other process claims. Two candidates on either side
+are `bind`'s to refuse.
 """
 
 from __future__ import annotations
@@ -20,6 +20,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
+from agentctl.adapters.pi import birth
+from agentctl.adapters.pi.birth import TICK, Birth, kin, sequence
 from agentctl.adapters.pi.places import absolute, directory, option
 from agentctl.adapters.pi.transcript import header_of, session_id
 from agentctl.errors import Gone, SourceError
@@ -28,12 +30,6 @@ from agentctl.truth.bind import Tie
 from agentctl.truth.look import Look
 from agentctl.truth.model import Facts
 from agentctl.truth.procfs import Process
-
-# Seconds after its start in which a process makes its header: 0.2 to 1.5 on a quiet machine, 3.3 seen
-# at load 6 on two cores. A window too wide finds two candidates and says so; one too narrow finds none.
-WINDOW = 10.0
-TICK = 0.02  # a start is known to a clock tick (10 ms); nobody has made a header by then
-KIN = 4096  # ids of one process are a few apart in a sequence of 2^41, begun at random
 
 
 class File(NamedTuple):
@@ -184,13 +180,21 @@ class _Shelf:
                 yield Claim(Tie(file.id, process, "inferred", file.path), file.path)
 
     def _own(self, process: Process) -> list[File]:
-        """Born in its window, and what continues their sequence."""
-        start = self._look.started_at(process)
-        born = [f for f in self._between(start, start + WINDOW) if self._fits(f, process, start)]
-        if not born:
-            return []
-        later = self._between(start + WINDOW, self._look.now + 1)
-        return born + [f for f in later if any(kin(f.id, b.id) for b in born)]
+        """Born on its start, and what continues their sequence."""
+        its = birth.of(process, self._look)
+        young = self._between(its.start, self._look.now + 1)
+        born = [f for f in self._born(its, young) if self._here(f, process)]
+        return born + [f for f in young if f not in born and any(kin(f.id, b.id) for b in born)]
+
+    def _born(self, its: Birth, young: Sequence[File]) -> list[File]:
+        last = _moment(its.latest)
+        times = {f: self._made_at(f) for f in young if f.name < last}
+        close = [f for f, made_at in times.items() if its.near_pool(made_at)]
+        if close:
+            return close
+        recent = [f for f, made_at in times.items() if its.in_window(made_at)]
+        # What 1.x made on node is close to the pool of whoever made it: not this one.
+        return [f for f in recent if not (its.on_node and _numbers_its_ids(f.path))]
 
     def _current(self, own: Sequence[File]) -> list[File]:
         """Of each sequence of ids the file written last; several: any of them may be the one."""
@@ -220,9 +224,8 @@ class _Shelf:
         names = [name for name in self._names if first < name < last]
         return [f for f in _files(self._place, names) if f.id not in self._taken]
 
-    def _fits(self, file: File, process: Process, start: float) -> bool:
-        born = clock.parse((self._header(file) or {}).get("timestamp"))
-        return born is not None and TICK < born - start < WINDOW and self._here(file, process)
+    def _made_at(self, file: File) -> float:
+        return clock.parse((self._header(file) or {}).get("timestamp")) or 0.0
 
     def _here(self, file: File, process: Process) -> bool:
         return (self._header(file) or {}).get("cwd") == process.cwd
@@ -251,26 +254,6 @@ def _numbers_its_ids(path: str) -> bool:
         return b'"role":"system"' in files.head(path, 4096).data
     except SourceError:
         return False
-
-
-def kin(one: str, other: str) -> bool:
-    """Whether one process made both ids."""
-    first, second = sequence(one), sequence(other)
-    if first is None or second is None:
-        return one == other
-    return abs(first - second) < KIN
-
-
-def sequence(session: str) -> int | None:
-    """The 41 bits of a UUIDv7 that 1.x counts up within a process; random in older versions."""
-    digits = session.replace("-", "")
-    if len(session) != 36 or len(digits) != 32 or digits[12] != "7":
-        return None
-    try:
-        low = int(digits[16:24], 16)
-        return int(digits[13:16], 16) << 29 | (low >> 1 & 0x1FFFFFFF)
-    except ValueError:
-        return None
 
 
 def _files(place: str, names: Iterable[str]) -> list[File]:

@@ -1,0 +1,42 @@
+"""A process's threads are its own: named, dated, and never those of who has its number now."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+from agentctl.errors import Gone
+from agentctl.truth import procfs
+from agentctl.truth.model import ProcessIdentity
+from agentctl.truth.procfs import Process
+from agentctl.truth.threads import threads
+
+TWO = """
+import threading
+threading.Thread(target=lambda: (open("/proc/thread-self/comm", "w").write("second"), input())).start()
+print("ready", flush=True)
+"""
+
+
+def test_a_thread_has_a_name_and_began_after_its_process() -> None:
+    with subprocess.Popen(
+        [sys.executable, "-c", TWO], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as child:
+        assert child.stdout is not None
+        child.stdout.readline()
+        process = procfs.read_process(child.pid, procfs.boot_id())
+        first, second = threads(process)
+        assert first.start == process.identity.start
+        assert second.start >= first.start
+        assert second.comm == "second"
+        child.communicate(b"\n")
+    with pytest.raises(Gone):
+        threads(process)
+
+
+def test_another_process_with_the_same_number_is_not_meant() -> None:
+    me = procfs.read_process(os.getpid(), procfs.boot_id())
+    earlier = ProcessIdentity(me.identity.boot, me.pid, me.identity.start - 1)
+    with pytest.raises(Gone):
+        threads(Process(earlier, me.parent, me.state, me.comm))
