@@ -170,6 +170,14 @@ def test_a_client_that_breaks_off_while_we_send_has_left(theatre: Theatre) -> No
     assert theatre.kinds == ["asked", "left"]
 
 
+def test_a_connection_that_we_cut_ourselves_is_dropped(theatre: Theatre) -> None:
+    theatre.line.broken = True
+    theatre.gates.stop()
+    with pytest.raises(BrokenPipeError):
+        theatre.play("hello")
+    assert theatre.kinds == ["asked", "dropped"]
+
+
 def test_a_stream_of_a_given_length_ends_by_itself(theatre: Theatre) -> None:
     theatre.play("[[stream=0.05]][[say=done]]")
     assert theatre.said == "word1 done"

@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from agentctl.rehearsal.model.script import (
@@ -69,6 +69,11 @@ def test_a_call_ends_a_round_and_what_follows_is_the_next() -> None:
 @pytest.mark.parametrize(("results", "number"), [(0, 0), (1, 1), (2, 1), (3, 2), (9, 2)])
 def test_the_round_follows_from_the_results(results: int, number: int) -> None:
     assert after(rounds("[[tool=ls]][[tools=x|y]]"), results) == number
+
+
+@pytest.mark.parametrize(("results", "number"), [(0, 0), (1, 0), (2, 1), (3, 2)])
+def test_several_calls_are_one_round(results: int, number: int) -> None:
+    assert after(rounds("[[tools=x|y]][[tool=ls]]"), results) == number
 
 
 def test_brackets_of_a_shell_are_no_directives() -> None:
@@ -137,6 +142,8 @@ def test_every_text_is_a_script_or_said_to_be_bad(text: str) -> None:
     assert all(one.calls for one in script[:-1])
 
 
+@example("[[think]] {{gate=a}}")
+@example("[[[[think]]gate=a]]")
 @given(NEARLY)
 def test_what_is_left_of_a_text_scripts_nothing(text: str) -> None:
     """Answers become part of the conversation: an echo must not be played again."""

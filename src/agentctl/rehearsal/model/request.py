@@ -83,11 +83,7 @@ def last_text(items: list[Item]) -> tuple[str, int]:
     news of a sub-agent can arrive in the middle of a turn and must not lose its script.
     """
     turn = items[_turn_start(items) :]
-    for part in (turn, items):
-        for real in (True, False):
-            if found := _last(part, real=real):
-                return found
-    return "", sum(item.kind == "result" for item in items)
+    return _last(turn, real=True) or _last(turn, real=False) or ("", 0)
 
 
 def agent_made(text: str) -> bool:
