@@ -144,7 +144,9 @@ class Actor:
 
         def is_there() -> bool:
             table = procfs.read_table().values()
-            found[:] = [p.identity for p in table if p.comm == "codex" and self._below(p.pid)]
+            # by its program: a script called codex has that name, too, until its interpreter runs
+            codexes = [p for p in table if p.comm == "codex" and (p.exe or "").endswith("/codex")]
+            found[:] = [p.identity for p in codexes if self._below(p.pid)]
             return bool(found)
 
         until(is_there, "the native codex is there")
@@ -166,8 +168,8 @@ class Actor:
             pass
         self.died_at = time.time()
         self.lab.watcher.ended(self.who(), self.died_at)
-        if isinstance(self.body, subprocess.Popen) and self.process == self.launcher:
-            self.body.wait()
+        if isinstance(self.body, subprocess.Popen):
+            self.body.wait()  # a launcher ends right after what it launched
 
 
 def marked(script: str) -> tuple[str, str]:
