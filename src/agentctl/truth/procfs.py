@@ -61,7 +61,7 @@ class Process:
         self._uid: int | None = None
         self._namespace: str | None = None
         self._environ: dict[str, str] | None = None
-        self._files: tuple[str, ...] | None = None
+        self._files: dict[str, str] | None = None  # what is behind each descriptor, by its number
 
     def __repr__(self) -> str:
         return f"<{self.comm} {self.identity.address} {self.state}>"
@@ -124,9 +124,23 @@ class Process:
 
     def open_files(self) -> tuple[str, ...]:
         """Paths and socket names behind its descriptors. Raises Forbidden for another user's."""
+        return tuple(self._descriptors().values())
+
+    def position_in(self, path: str) -> int:
+        """How far its descriptors on this file have come. One that appends stands where its own last
+        write ended, whoever has written since. Raises Gone, also when it has none."""
+        numbers = [number for number, target in self._descriptors().items() if target == path]
+        with _Handle(self.identity) as handle:
+            raw = [handle.read(f"fdinfo/{number}", STAT_CAP) for number in numbers]
+        found = [int(told.split(None, 2)[1]) for told in raw if told.startswith(b"pos:")]
+        if not found:
+            raise Gone(f"{self.identity.address}/fd", f"it does not hold {path}")
+        return max(found)
+
+    def _descriptors(self) -> dict[str, str]:
         if self._files is None:
             with _Handle(self.identity) as handle:
-                self._files = tuple(handle.links("fd"))
+                self._files = dict(handle.links("fd"))
         return self._files
 
     def _describe(self) -> None:
@@ -203,13 +217,14 @@ class _Handle:
         except OSError as error:
             raise _translated(error, f"{self.identity.address}/{name}") from error
 
-    def links(self, name: str) -> Iterator[str]:
+    def links(self, name: str) -> Iterator[tuple[str, str]]:
+        """Entries of a directory of links, each with its target."""
         try:
             fd = os.open(name, os.O_RDONLY | os.O_DIRECTORY, dir_fd=self._fd)
             try:
                 for entry in os.listdir(fd):
                     try:
-                        yield os.readlink(entry, dir_fd=fd)
+                        yield entry, os.readlink(entry, dir_fd=fd)
                     except FileNotFoundError:  # closed since it was listed
                         continue
             finally:

@@ -1,19 +1,22 @@
 """OpenCode, since 1.2 on one SQLite database shared by all its processes.
 
-Binding: the open descriptors tell which database a process uses, never which session; an id in argv
-does, else directory and time (`call`). Status: the session's last message, and its tool calls.
+Binding: the open descriptors tell which database a process uses, never which session; how far it has
+written in the log that all share does (`log`), or an id in argv, else directory and time (`call`).
+Status: the session's last message, and its tool calls.
 Sessions of earlier versions are history (`old_json`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 
 from agentctl.adapters.base import Place, Starting, Wanted
 from agentctl.adapters.opencode import db as database
 from agentctl.adapters.opencode import ended, old_json
-from agentctl.adapters.opencode.call import SERVERS, SLACK, Call, bind_all, read_call
+from agentctl.adapters.opencode.call import SERVERS, SLACK, Call, read_call
 from agentctl.adapters.opencode.db import Row
+from agentctl.adapters.opencode.log import Log
+from agentctl.adapters.opencode.owners import Users, bind_all, left_by_another, quiet
 from agentctl.adapters.opencode.record import asking
 from agentctl.adapters.opencode.where import data_home, database_of, databases, stale_locks, state_home
 from agentctl.adapters.opencode.words import Words
@@ -25,6 +28,7 @@ from agentctl.truth.model import Evidence, Facts, Message, Observation
 from agentctl.truth.observe import living
 from agentctl.truth.procfs import Process
 from agentctl.truth.sqlite_ro import Database
+from agentctl.truth.survey import bare_process
 
 NAMES = ("opencode", "opencode.exe")
 
@@ -53,7 +57,8 @@ class OpenCode(Starting):
             else:
                 used.setdefault(database_of(process, look), []).append(call)
         for path, calls in used.items():
-            yield from _living(look, path, calls, clients)
+            log = Log.read(look, (call.process for call in calls)) if path is not None else Log()
+            yield from _living(look, Users(path, calls, clients, log))
 
     def history(self, look: Look, wanted: Wanted) -> Iterable[Observation]:
         paths = databases(look)
@@ -103,61 +108,68 @@ def _known(look: Look, paths: Iterable[str]) -> frozenset[str] | None:
     return frozenset(known)
 
 
-def _living(
-    look: Look, path: str | None, calls: Sequence[Call], clients: Sequence[Call]
-) -> Iterator[Observation]:
-    by_pid = {call.process.pid: call for call in calls}
+def _living(look: Look, users: Users) -> Iterator[Observation]:
+    path, calls = users.database, users.calls
     named = [call.session for call in calls if call.session is not None]
     if path is not None:
         try:
             with Database(path) as db:
                 since = min(call.started for call in calls) - SLACK
                 rows = database.touched(db, named, since, look.now)
-                bound = bind_all(look, calls, clients, rows, path)
+                bound = bind_all(look, users, rows)
                 words = Words(path, db, [row for row in rows if row.id in bound], look, live=True)
         except SourceError as error:
             look.unreadable(error)
         else:
             by_id = {row.id: row for row in rows}
             for session_id, owner in bound.items():
-                yield _observed(look, owner, by_id.get(session_id), words, by_pid)
+                yield _observed(look, owner, by_id.get(session_id), words, users)
+            for call in quiet(users, rows, bound):
+                yield _at_its_prompt(look, call, path)
             return
     # what argv names is known without any database
-    for owner in bind_all(look, calls, clients, (), path).values():
+    for owner in bind_all(look, users, ()).values():
         yield living(look, owner, path, Facts())
 
 
-def _observed(
-    look: Look, bound: Bound, row: Row | None, words: Words, calls: dict[int, Call]
-) -> Observation:
+def _at_its_prompt(look: Look, call: Call, path: str) -> Observation:
+    bare = bare_process(look, call.process)
+    note = "no turn is open in its database that it could have begun"
+    idle = Evidence("idle", path, "derived", call.started, note=note)
+    return bare._replace(evidence=(*bare.evidence, idle))
+
+
+def _observed(look: Look, bound: Bound, row: Row | None, words: Words, users: Users) -> Observation:
     if row is None:  # argv names a session that the database does not have (yet)
         return living(look, bound, words.path, Facts())
     facts = words.facts(row)
-    call = calls[bound.owner.pid] if bound.owner is not None else None
+    call = next((call for call in users.calls if call.process is bound.owner), None)
     if call is not None and call.command in SERVERS and not row.headless:
         facts = facts._replace(entry_point="daemon")
     evidence = list(words.evidence(look, row))
-    waiting = _waiting(look, bound.owner, row, words, evidence)
-    if waiting is not None:
-        evidence = [waiting]
+    alone = call is not None and call.kind != "run" and len(bound.candidates) == 1
+    if call is not None and alone and left_by_another(call, row, users.log):
+        note = "its open turn is of a process that is gone"
+        evidence = [Evidence("idle", words.address(row), "derived", call.started, note=note)]
+    elif bound.owner is not None and any(piece.claim == "working" for piece in evidence):
+        evidence = _working(look, bound.owner, row, words, users.log) or evidence
     elif row.message_id is None and call is not None and call.kind == "server":
         evidence = [Evidence("idle", words.address(row), "journal", row.created, note="no message yet")]
     return living(look, bound, words.path, facts, *evidence)
 
 
-def _waiting(
-    look: Look, owner: Process | None, row: Row, words: Words, told: Sequence[Evidence]
-) -> Evidence | None:
-    """Stands in for the journal's "working", which is all it says while a person is asked."""
-    if owner is None or not any(evidence.claim == "working" for evidence in told):
-        return None
-    asked = asking(words.parts.of(row.message_id))
+def _working(look: Look, owner: Process, row: Row, words: Words, log: Log) -> list[Evidence]:
+    """What stands in for the journal's "working", which is all it says while a person is asked."""
+    asked = asking(words.parts.of(row.message_id), lambda since: log.asked(owner, since))
     if asked is None:
-        return None
-    what, since, note = asked
-    if what == "permission" and _busy(look, owner, since, row.directory):
-        return None
-    return Evidence("waiting", words.address(row), "derived", since, what, note)
+        return []
+    if asked.what == "permission" and _busy(look, owner, asked.since, row.directory):
+        return []
+    where = words.address(row)
+    found = Evidence("waiting", where, "derived", asked.since, asked.what, asked.note)
+    if asked.sure:
+        return [found]
+    return [found._replace(trusted=False)]
 
 
 def _busy(look: Look, owner: Process, since: float | None, directory: str) -> bool:

@@ -1,16 +1,14 @@
 """What an `opencode` command line says, and which sessions it can be running.
 
-Nothing on disk links a process to a session. An id in argv does; else directory and time allow an
-inference, and what kind of session it is narrows that down: `opencode run` marks those it creates.
+Directory and time tell, and what kind of session it is: `opencode run` marks those it creates.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Literal, NamedTuple
 
 from agentctl.adapters.opencode.db import Row
-from agentctl.truth.bind import Bound, Tie, bind
 from agentctl.truth.look import Look
 from agentctl.truth.procfs import Process
 
@@ -44,6 +42,7 @@ class Call(NamedTuple):
     continues: bool  # with the last one, whichever that is
     marks: bool  # marks the sessions it creates as headless
     either: bool  # creates marked and unmarked ones
+    given: bool  # a prompt to begin with
 
     def may_run(self, row: Row) -> bool:
         """Same directory, and created or written by something that could be this process."""
@@ -75,6 +74,7 @@ def read_call(process: Process, look: Look) -> Call:
         not fork and bool({"-c", "--continue"} & options.keys()),
         run,
         fork or command == "github" or (run and bool({"-i", "--interactive"} & options.keys())),
+        "--prompt" in options,
     )
 
 
@@ -112,89 +112,3 @@ def _words(argv: Sequence[str]) -> tuple[str, dict[str, str]]:
         options[name] = value
     known = command in SERVERS or command in SESSIONLESS or command in ("run", "github", "attach")
     return command if known else "", options  # else it is the TUI's [project]
-
-
-def bind_all(
-    look: Look, calls: Sequence[Call], clients: Sequence[Call], rows: Sequence[Row], database: str | None
-) -> dict[str, Bound]:
-    """The owner of every session that one of these processes runs or may run."""
-    named = [Tie(c.session, c.process, "argument", c.address()) for c in calls if c.session is not None]
-    named += _noted(look, calls)
-    taken = {tie.session_id for tie in named}
-    roots = [row for row in rows if row.parent_id is None and row.id not in taken]
-    local, unclear = _local(calls, roots, f"{database}#")
-    served, doubtful = _served(
-        calls, clients, roots, {tie.session_id: tie for tie in local}, f"{database}#"
-    )
-    bound = bind([*named, *local, *served])
-    for tie in (*unclear, *doubtful):
-        others = bound[tie.session_id].candidates if tie.session_id in bound else ()
-        bound[tie.session_id] = Bound(
-            tie.session_id, None, (*others, tie.process), "inferred", tie.address
-        )
-    bound.update(_children(look, rows, bound))
-    return bound
-
-
-def _noted(look: Look, calls: Sequence[Call]) -> Iterator[Tie]:
-    """What we know from having started it: sure, unlike anything that follows from its directory."""
-    mine = {call.process.pid for call in calls if call.kind == "run" and call.session is None}
-    return (tie for tie in look.noted() if tie.process.pid in mine)
-
-
-def _local(calls: Sequence[Call], roots: Sequence[Row], base: str) -> tuple[list[Tie], list[Tie]]:
-    """Ties of processes that work in one directory, and those that nothing more can be made of."""
-    ties: list[Tie] = []
-    unclear: list[Tie] = []
-    for call in calls:
-        if call.kind == "server" or (call.kind == "run" and call.session is not None):
-            continue
-        mine = [row.id for row in roots if call.may_run(row)]
-        # The id a TUI was started with is only its first session: one more is told apart, two are not.
-        sure = call.session is None or len(mine) == 1
-        for session_id in mine:
-            shared = call.session is not None
-            tie = Tie(session_id, call.process, "inferred", base + session_id, shared)
-            (ties if sure else unclear).append(tie)
-    return ties, unclear
-
-
-def _served(
-    calls: Sequence[Call],
-    clients: Sequence[Call],
-    roots: Sequence[Row],
-    claimed: Collection[str],
-    base: str,
-) -> tuple[list[Tie], list[Tie]]:
-    """A server runs sessions of any directory: those written since it began that nobody in their own
-    directory may run. One made by `opencode run` is a server's only through `run --attach`."""
-    ties: list[Tie] = []
-    doubtful: list[Tie] = []
-    for call in (c for c in calls if c.kind == "server"):
-        for row in roots:
-            elsewhere = row.directory != call.process.cwd
-            if row.updated < call.started - SLACK or (row.id in claimed and elsewhere):
-                continue
-            tie = Tie(row.id, call.process, "inferred", base + row.id, shared=True)
-            if not row.headless or any(client.started <= row.updated for client in clients):
-                ties.append(tie)
-            elif row.unfinished and row.id not in claimed:
-                doubtful.append(tie)
-    return ties, doubtful
-
-
-def _children(look: Look, rows: Iterable[Row], bound: Mapping[str, Bound]) -> dict[str, Bound]:
-    """Sub-agents run in the process of the session that called them."""
-    by_id = {row.id: row for row in rows}
-    found = {}
-    for row in by_id.values():
-        above, seen = row, {row.id}
-        while above.parent_id in by_id and above.parent_id not in seen and above.id not in bound:
-            above = by_id[above.parent_id]
-            seen.add(above.id)
-        parent = bound.get(above.id)
-        if parent is None or row.id in bound:
-            continue
-        if all(row.updated >= look.started_at(process) - SLACK for process in parent.candidates):
-            found[row.id] = parent._replace(session_id=row.id)
-    return found

@@ -12,6 +12,7 @@ from collections.abc import Collection, Iterator, Sequence
 from functools import cache
 from typing import Any, NamedTuple
 
+from agentctl.adapters.opencode.log import Last
 from agentctl.adapters.opencode.record import (
     GOING_ON,
     model_of,
@@ -66,6 +67,17 @@ class Row(NamedTuple):
         return not times.get("completed") or self.between_steps
 
     @property
+    def last(self) -> Last:
+        """Its last message, as the log tells of it."""
+        if self.message is None:
+            return Last(self.id, self.message_id, self.created, None)
+        begun = clock.from_ms(as_dict(self.message.get("time")).get("created")) or self.created
+        if not _by_agent(self.message):
+            return Last(self.id, self.message_id, begun, None)
+        asked = _time_in(self.message.get("parentID"), begun)
+        return Last(self.id, self.message_id, begun if asked is None else asked, begun)
+
+    @property
     def between_steps(self) -> bool:
         return self.message is not None and self.message.get("finish") in GOING_ON
 
@@ -107,6 +119,16 @@ def everything(db: Database, since: float, prefix: str) -> list[Row]:
 
 def ids(db: Database) -> frozenset[str]:
     return frozenset(row[0] for row in db.rows("select id from session"))
+
+
+def _time_in(message_id: object, near: float) -> float | None:
+    """When a message was made, by its id: it holds the lower bits of that time."""
+    try:
+        bits = int(str(message_id)[4:16], 16) >> 12
+    except ValueError:
+        return None
+    milliseconds = round(near * 1000)
+    return (milliseconds - ((milliseconds - bits) % (1 << ID_BITS))) / 1000.0
 
 
 def _id_at(moment: float) -> str:

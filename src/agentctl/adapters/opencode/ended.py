@@ -9,16 +9,19 @@ each time, and only then is one of the two turns chosen.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from functools import partial
 from typing import Any
 
 from agentctl.adapters.base import Wanted
 from agentctl.adapters.opencode import db as database
+from agentctl.adapters.opencode.log import Last, Log
 from agentctl.adapters.opencode.words import Words, address
 from agentctl.errors import SourceError
 from agentctl.truth import files
 from agentctl.truth.look import Look
 from agentctl.truth.model import Evidence, Facts, Observation, Turn
 from agentctl.truth.plain import pack, unpack
+from agentctl.truth.procfs import Process
 from agentctl.truth.sqlite_ro import Database, stamp
 
 # Of one session, as plain values: when its row was written (ms), its id, its facts, its last message,
@@ -34,8 +37,10 @@ def history(look: Look, path: str, wanted: Wanted) -> Iterator[Observation]:
     except SourceError as error:
         look.unreadable(error)
         return
+    log = Log.read(look, look.loose)
     for session_id, facts, message_id, turn, unsure in found:
-        owner = look.unowned(facts.last_activity_at, uid=uid)
+        last = Last(session_id, message_id, facts.last_activity_at or look.now, None)
+        owner = look.unowned(facts.last_activity_at, partial(_may_run, log, last), uid=uid)
         told = turn if owner.claim == "gone" else unsure
         evidence: tuple[Evidence, ...] = (owner,)
         if told is not None:
@@ -43,6 +48,10 @@ def history(look: Look, path: str, wanted: Wanted) -> Iterator[Observation]:
             where = address(path, session_id, message_id)
             evidence = (owner, Evidence(claim, where, "journal", at, detail, note))
         yield Observation(look.adapter, session_id, evidence, facts, None, path)
+
+
+def _may_run(log: Log, last: Last, process: Process) -> bool:
+    return not log.rules_out(process, last)
 
 
 def _remembered(look: Look, path: str, wanted: Wanted) -> list[Known]:

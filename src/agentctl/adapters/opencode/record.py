@@ -3,12 +3,13 @@ of versions before 1.2."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import NamedTuple
 
 from agentctl.truth import clock
 from agentctl.truth.jsonl import Record, as_dict
 from agentctl.truth.look import Look
-from agentctl.truth.model import PROMPT_CAP, Message, Role, Turn
+from agentctl.truth.model import PROMPT_CAP, Message, Role, Turn, WaitingFor
 
 # After these the loop takes another step, within 5 to 100 ms.
 GOING_ON = ("tool-calls", "unknown")
@@ -22,7 +23,10 @@ REFUSALS = (
 )
 # Tools whose running state has metadata as soon as they really run, or that take no time at all:
 # running without it means that the permission is still asked for.
-ASKING = frozenset({"bash", "edit", "write", "patch", "apply_patch", "multiedit"})
+ASKING = frozenset({"bash", "edit", "write", "patch", "apply_patch", "multiedit", "task"})
+# Tools that take no time either, but may on a big tree: if the log says that a permission was asked for.
+SWIFT = frozenset({"read", "glob", "grep", "list", "lsp", "skill", "todowrite"})
+LOGGED_BEFORE = 0.5  # seconds: it asks some 20 ms before the call is noted as running
 
 
 def turn_of(
@@ -71,18 +75,32 @@ def _finished(
     return Turn("working", at=at, note=f"finish {finish}: between two steps")
 
 
-def asking(parts: Iterable[Record]) -> tuple[str, float | None, str] | None:
-    """(what for, since when, in which words) of a tool call that seems to wait for a person. The
-    database does not say so: the call is `running`, and lacks what it would have if it ran."""
+class Asked(NamedTuple):
+    """A tool call that seems to wait for a person."""
+
+    what: WaitingFor
+    since: float | None
+    note: str
+    sure: bool = True  # else it may run by now
+
+
+def asking(parts: Iterable[Record], asked: Callable[[float], bool]) -> Asked | None:
+    """The database does not say that a person is asked: the call is `running`, and lacks what it would
+    have if it ran. `asked`: whether the log says that a permission was asked for since."""
     for part in parts:
         state, tool = _state(part), part.get("tool")
         if part.get("type") != "tool" or state.get("status") != "running":
             continue
         since = clock.from_ms(as_dict(state.get("time")).get("start"))
         if tool == "question":
-            return "question", since, "tool question is running"
-        if tool in ASKING and "metadata" not in state:
-            return "permission", since, f"tool {tool} is running without state.metadata"
+            return Asked("question", since, "tool question is running")
+        if "metadata" in state:
+            continue
+        if tool in ASKING:
+            return Asked("permission", since, f"tool {tool} is running without state.metadata")
+        if since is not None and asked(since - LOGGED_BEFORE):
+            note = f"tool {tool} is running, and a permission was asked for"
+            return Asked("permission", since, note, tool in SWIFT)
     return None
 
 
