@@ -15,7 +15,7 @@ from agentctl.adapters.pi.birth import Birth, kin, sequence
 from agentctl.adapters.pi.places import slug
 from agentctl.adapters.pi.transcript import read, said
 from agentctl.testing import AdapterContract, Puppet
-from agentctl.truth import files, procfs
+from agentctl.truth import clock, files, procfs
 from agentctl.truth.look import Look
 from agentctl.truth.model import Session, Tokens
 from agentctl.truth.procfs import Process
@@ -72,8 +72,7 @@ def begun_long_ago(stage: PiStage, earlier: dict[int, float], *steps: str, trait
 def at_once(stage: PiStage, earlier: dict[int, float]) -> tuple[Puppet, Puppet]:
     """Two that began, as far as anybody can tell, in the same moment."""
     one, two = begun(stage, "work"), begun(stage, "work")
-    ticks = [procfs.read_process(p.pid, procfs.boot_id()).identity.start for p in (one, two)]
-    later = (ticks[1] - ticks[0]) / procfs.TICKS
+    later = _made_at(stage.records(two)[0]) - _made_at(stage.records(one)[0])
     earlier[one.pid] = -later
     _rewrite_born(stage.records(one)[0], later)
     return one, two
@@ -438,10 +437,14 @@ def test_a_resumed_session_with_two_candidates_is_unknown(stage: PiStage) -> Non
     assert row(stage, again).seen.session_id is None
 
 
-def _rewrite_born(path: Path, seconds: float) -> None:
-    """As if the session had been begun that much earlier."""
-    from agentctl.truth import clock
+def _made_at(path: Path) -> float:
+    made_at = clock.parse(json.loads(path.read_text().partition("\n")[0])["timestamp"])
+    assert made_at is not None
+    return made_at
 
+
+def _rewrite_born(path: Path, seconds: float) -> None:
+    """As if the session had been begun that much later."""
     lines = path.read_text().splitlines(keepends=True)
     header = json.loads(lines[0])
     header["timestamp"] = clock.rfc3339((clock.parse(header["timestamp"]) or 0.0) + seconds)
@@ -500,11 +503,28 @@ def test_outcome_by_the_last_message(stage: PiStage, steps: list[str], outcome: 
     assert (verdict.status, verdict.outcome) == ("stopped", outcome)
 
 
-def test_a_retry_is_shown_and_not_believed(stage: PiStage) -> None:
-    puppet = begun(stage, "work", "retry")
+@pytest.mark.parametrize(
+    ("steps", "expected"),
+    [
+        (["fail"], ("idle", "idle")),  # a 400: the request is at fault
+        (["retry"], ("running", "unknown")),  # the file is the same after the last try
+        (["retry", "rest"], ("idle", "idle")),
+    ],
+)
+def test_an_old_one_retries_without_a_mark(
+    stage: PiStage, steps: list[str], expected: tuple[str, str]
+) -> None:
+    puppet = begun(stage, "work", "rest", "work", *steps, traits="0.73")
+    verdict = row(stage, puppet).verdict
+    assert (verdict.status, verdict.activity) == expected
+
+
+@pytest.mark.parametrize("traits", ["", "0.73"])
+def test_a_retry_is_shown_and_not_believed(stage: PiStage, traits: str) -> None:
+    puppet = begun(stage, "work", "retry", traits=traits)
     (doubtful,) = (e for e in row(stage, puppet).verdict.overruled if e.claim == "idle")
     assert not doubtful.trusted
-    assert "retry" in doubtful.note
+    assert "retr" in doubtful.note
 
 
 def test_an_unknown_stop_reason_is_drift(stage: PiStage) -> None:

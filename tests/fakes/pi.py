@@ -143,9 +143,10 @@ class PiAgent(Player):
         self._assistant("error", [], usage=NOTHING, errorMessage="400: no such model")
 
     def retry(self) -> None:
-        """A failed request that 1.5 will repeat: the error, then its removal from the context."""
+        """A failed request that will be repeated: the error, and in 1.5 its removal from the context."""
         self._assistant("error", [], usage=NOTHING, errorMessage="500: overloaded")
-        self._entry("context_edit", targetId=self.leaf, replacement=None)
+        if not self.old:
+            self._entry("context_edit", targetId=self.leaf, replacement=None)
 
     def tool(self) -> None:
         """The bash tool: a child in its own session; 1.5 tells it the session."""
@@ -236,6 +237,8 @@ class PiAgent(Player):
         return folder
 
     def _assistant(self, reason: str, content: list[dict[str, object]], **more: object) -> None:
+        if not self.old:
+            more = {**more, "durationMs": 28}
         self._message(
             role="assistant", content=content, api="openai-completions", provider="fake",
             model="fake-1", **{"usage": USAGE, "stopReason": reason, **more},

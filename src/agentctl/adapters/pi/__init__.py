@@ -5,9 +5,9 @@ Status: the last message of the session file, `transcript`. Before 0.99 the file
 the first complete answer: until then there is a process and no session. Pi asks no permission, and its
 few dialogs leave no trace: it is never seen waiting.
 
-A last answer with stopReason "error" is a failed turn. If 1.x marked it for a retry and the process
-lives, the turn goes on or a person has cancelled it, and the file is the same: activity unknown. Older
-versions retry without a mark; there the turn counts as failed, and its note says what may come.
+A last answer with stopReason "error" is a failed turn. If it may be tried again (1.x marks such an
+answer, older versions do not) and the process lives, the turn goes on or is over, and the file is the
+same: activity unknown.
 """
 
 from __future__ import annotations

@@ -3,8 +3,8 @@
 The last `message` line tells the turn, whatever branch of the tree it is on; labels, names and edits
 after it change nothing. A failed request is an assistant line with stopReason "error": a failed turn.
 But Pi may try again. 1.x then marks the answer with a `context_edit` line that takes it out of the
-context, and writes nothing when a person cancels the retry: `retry_or_not` tells such a turn. Older
-versions retry without a mark, and the note says so.
+context, and writes nothing when a person cancels the retry: `retry_or_not` tells such a turn. Versions
+before 0.87 retry without a mark: there every error counts as such, but those that nobody retries.
 """
 
 from __future__ import annotations
@@ -29,6 +29,15 @@ SILENT = frozenset(
     {"system", "bashExecution", "custom", "hookMessage", "branchSummary", "compactionSummary"}
 )
 MARKED = "; marked for a retry, which goes on or was cancelled"
+PENDING = "; this version retries without a mark"
+# Errors that no version tries again: the request itself is at fault, and not by its length, which makes
+# Pi shorten it and go on. Old versions look for words and numbers anywhere in it; so do we, for more.
+FINAL = ("400", "401", "403", "404", "422")
+RETRIED = (
+    "429", "50", "52", "overload", "rate", "limit", "too ", "exceed", "long", "length", "large", "token",
+    "context", "maximum", "time", "connect", "network", "server", "internal", "terminat", "retry",
+    "closed", "ended", "fetch", "reset", "socket", "provider", "unavailable", "http2",
+)  # fmt: skip
 ENDINGS = {"stop": "completed", "length": "completed", "aborted": "interrupted"}
 
 
@@ -61,7 +70,7 @@ def read(path: str, look: Look) -> Facts:
 
 def retry_or_not(facts: Facts) -> bool:
     """Whether the last turn failed and a live process may be at it again."""
-    return facts.turn is not None and facts.turn.note.endswith(MARKED)
+    return facts.turn is not None and facts.turn.note.endswith((MARKED, PENDING))
 
 
 def header_of(path: str) -> jsonl.Record | None:
@@ -215,8 +224,17 @@ class _End:
 
 
 def _failed(offset: int, at: float | None, message: jsonl.Record, *, marked: bool) -> Turn:
-    why = f"stopReason error: {str(message.get('errorMessage'))[:100]}"
-    return Turn("idle", "failed", at, offset, why + (MARKED if marked else "; a retry may be pending"))
+    why = str(message.get("errorMessage"))
+    later = MARKED if marked else "" if _is_final(why, message) else PENDING
+    return Turn("idle", "failed", at, offset, f"stopReason error: {why[:100]}{later}")
+
+
+def _is_final(why: str, message: jsonl.Record) -> bool:
+    """Whether an error without a mark will not be tried again."""
+    if "durationMs" in message:  # 1.x: it would have a mark
+        return True
+    text = why.lower()
+    return text.startswith(FINAL) and not any(word in text for word in RETRIED)
 
 
 def _end(path: str, look: Look, tally: jsonl.Tally) -> _End:
