@@ -98,10 +98,14 @@ def killed_while_streaming(lab: Lab, name: str, outcome: str) -> None:
     actor.is_gone(outcome=outcome)
 
 
-def killed_while_a_tool_runs(lab: Lab, name: str, outcome: str, *, orphans: tuple[str, ...]) -> None:
-    """`orphans`: the signals that the agent's command outlives."""
+def killed_while_a_tool_runs(
+    lab: Lab, name: str, outcome: str, *, orphans: tuple[str, ...], shell: bool = False
+) -> None:
+    """`orphans`: the signals that the agent's command outlives; `shell`: as one of a shell's, which is
+    then the agent's only child."""
     errand = lab.errand()
-    actor = lab.headless(f"[[tool={errand.command}]] work")
+    command = f"{errand.command}; true" if shell else errand.command
+    actor = lab.headless(f"[[tool={command}]] work")
     actor.is_now("running", since=errand.begun())
     actor.signal(signal.Signals[name])
     actor.is_gone(outcome=outcome)

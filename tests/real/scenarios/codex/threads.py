@@ -1,0 +1,157 @@
+"""Codex's threads: gone on with, forked, begun in place, and what outlives a turn."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+from tests.real.actor import marked
+from tests.waiting import until
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tests.real.actor import Actor
+    from tests.real.lab import Form, Lab
+
+
+def resume_headless(lab: Lab) -> None:
+    _resumed(lab, _ended(lab), lab.work)
+
+
+def resumed_elsewhere(lab: Lab) -> None:
+    """It works there from now on."""
+    elsewhere = lab.repository(lab.root / "other")
+    session_id = _ended(lab)
+    _resumed(lab, session_id, elsewhere)
+    row = next(row for row in lab.rows() if row["id"] == session_id)
+    assert row["cwd"] == str(elsewhere)
+
+
+def resume_in_the_tui(lab: Lab) -> None:
+    """Once after a turn that was over, once after one that a kill left open for ever."""
+    session_id = _ended(lab)
+    first = _tui_of(lab, session_id)
+    first.is_now("idle")
+    first.says("[[gate=%]] go on")
+    first.is_held()
+    first.terminal.close()
+    first.is_gone(outcome="killed")
+    again = _tui_of(lab, session_id)
+    again.is_now("idle")
+    again.says("[[gate=%]] go on")
+    again.is_held()
+    assert again.who().session_id == session_id
+    again.opens()
+    again.has_answer()
+
+
+def fork(lab: Lab) -> None:
+    """Its arguments name the parent, who is not running."""
+    parent = lab.headless("hello")
+    parent.is_gone(outcome="completed")
+    session_id = parent.who().session_id or ""
+    child = lab.tui("fork", session_id)
+    child.is_now("idle")
+    parent.is_now("stopped", since=parent.died_at, outcome="completed")
+    child.says("[[gate=%]] go on")
+    child.is_held()
+    assert child.who().session_id not in (None, session_id)
+    parent.is_now("stopped", since=parent.died_at, outcome="completed")
+    child.opens()
+    child.has_answer()
+
+
+def new_in_place(lab: Lab) -> None:
+    """The old thread stays loaded, idle, for another minute; both are its process's."""
+    actor = lab.tui()
+    actor.says("hello")
+    actor.has_answer()
+    actor.terminal.type("/new")
+    actor.terminal.shows("start a new chat")
+    actor.presses("Enter")
+    actor.terminal.shows("Where should the new conversation run?")
+    actor.terminal.press("Enter")
+    until(lambda: actor.mark not in actor.terminal.screen(), "the new thread is there")
+    actor.terminal.shows(lab.recipe.ready)
+    actor.is_now("idle")
+    new = lab.enters(actor.process, actor.mark)
+    new.body = actor.body
+    new.says("[[gate=%]] hello again")
+    new.is_held()
+    assert new.session_id not in (None, actor.session_id)
+    actor.is_now("idle")
+    new.opens()
+    new.has_answer()
+
+
+def sub_agent(lab: Lab) -> None:
+    """Its own thread in the same process. (An exec would end it with its own turn.)"""
+    actor = lab.tui()
+    mark, prompt = marked("{{gate=%}} help")
+    actor.says(f"[[call=spawn_agent:{json.dumps({'message': prompt})}]] go on")
+    actor.has_answer()
+    lab.model.journal.wait("held", mark, gate=mark)
+    helper = lab.enters(actor.process, mark, _thread_of_helper(lab, actor))
+    helper.is_held()
+    actor.is_now("idle")
+    helper.opens()
+    helper.has_answer()
+    actor.is_now("idle")
+
+
+def background_shell(lab: Lab) -> None:
+    """A command that outlives its turn: Codex waits for its next prompt."""
+    errand = lab.errand()
+    actor = lab.tui()
+    wanted = {"cmd": errand.command, "yield_time_ms": 250}
+    actor.says(f"[[call=exec_command:{json.dumps(wanted)}]] go on")
+    actor.has_answer()
+    errand.begun()
+    actor.is_now("idle")
+    errand.ends()
+    actor.is_now("idle")
+
+
+def resuming(lab: Lab, session_id: str) -> Form:
+    def words(prompt: str) -> list[str]:
+        *options, text = lab.recipe.headless(prompt)
+        return [*options, "resume", session_id, text]
+
+    return words
+
+
+def _ended(lab: Lab) -> str:
+    actor = lab.headless("hello")
+    actor.is_gone(outcome="completed")
+    session_id = actor.who().session_id
+    assert session_id is not None
+    return session_id
+
+
+def _resumed(lab: Lab, session_id: str, cwd: Path) -> None:
+    actor = lab.headless("[[gate=%]] go on", cwd=cwd, form=resuming(lab, session_id))
+    actor.session_id = session_id
+    actor.is_held()
+    actor.opens()
+    actor.is_gone(outcome="completed")
+    actor.session_id = None
+    assert actor.who().session_id == session_id
+
+
+def _tui_of(lab: Lab, session_id: str) -> Actor:
+    actor = lab.tui("resume", session_id)
+    actor.session_id = session_id
+    return actor
+
+
+def _thread_of_helper(lab: Lab, parent: Actor) -> str:
+    """Told by its first record."""
+    mine = f'"parent_thread_id":"{parent.who().session_id}"'
+    found = [
+        path.stem[-36:]
+        for path in lab.home.glob(".codex/sessions/*/*/*/rollout-*.jsonl")
+        if mine in path.read_text().partition("\n")[0]
+    ]
+    (thread,) = found
+    return thread
