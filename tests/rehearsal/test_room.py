@@ -53,6 +53,21 @@ def test_tmp_is_its_own_but_for_what_is_kept(tmp_path: Path) -> None:
     assert not os.path.exists("/tmp/new")
 
 
+def test_nothing_but_its_own_tmp_can_be_written(tmp_path: Path) -> None:
+    (tmp_path / "kept").write_text("here")
+    script = (
+        "import os, pty, sys\n"
+        f"for path in ({str(tmp_path / 'kept')!r}, '/etc/hostname', os.path.expanduser('~/.new')):\n"
+        "    try: open(path, 'a')\n"
+        "    except OSError as error: print(error.strerror)\n"
+        "open('/tmp/new', 'w'), open('/dev/null', 'w'), pty.openpty()\n"
+    )
+    words = room.words([sys.executable, "-c", script], [str(tmp_path)], read_only=True)
+    done = subprocess.run(words, capture_output=True, text=True, timeout=60, check=False)
+    assert (done.stdout.splitlines(), done.stderr) == (["Read-only file system"] * 3, "")
+    assert room.obstacle(read_only=True) is None
+
+
 def test_an_orphan_ends_with_the_room(tmp_path: Path) -> None:
     pid_file = tmp_path / "ns"
     script = (

@@ -14,6 +14,7 @@ SHELLS = ("bash", "zsh", "fish")
 # What an option's value, or a verb's argument, can be.
 VALUES = {
     "--adapter": tuple(BUILT_IN),
+    "--live": tuple(BUILT_IN),
     "--status": STATUSES,
     "--for": ("stopped", "idle", "waiting", "settled"),
 }

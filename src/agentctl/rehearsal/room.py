@@ -2,7 +2,8 @@
 
 Inside, only loopback answers, only the room's own processes exist, /tmp is empty and private. When the
 program ends, or whoever asked for the room dies, the kernel ends all that is in it. Root can have one,
-anybody else where the kernel lets users make namespaces.
+anybody else where the kernel lets users make namespaces. With `--read-only`, nothing but /tmp can be
+written from inside.
 
     python -m agentctl.rehearsal.room -- PROGRAM WORDS…
 """
@@ -23,27 +24,37 @@ from agentctl.errors import Unsupported
 
 NEW_MOUNTS, NEW_USER, NEW_PIDS, NEW_NETWORK = 0x00020000, 0x10000000, 0x20000000, 0x40000000
 BIND, RECURSIVE, PRIVATE = 0x1000, 0x4000, 0x40000
+MOUNT_SETATTR = (
+    442  # the same number on every architecture; the C library has no word for it before 2.36
+)
+HERE, ALL_BELOW, NO_WRITING = -100, 0x8000, 0x1  # AT_FDCWD, AT_RECURSIVE, MOUNT_ATTR_RDONLY
+# Private besides /tmp, where nothing else can be written: agents keep locks here, and others' desktop
+# services are reached through /run/user.
+ALSO_PRIVATE = ("/dev/shm", "/run/user")
 DIE_WITH_PARENT = 1  # PR_SET_PDEATHSIG
 SET_FLAGS, UP, RUNNING = 0x8914, 0x1, 0x40  # SIOCSIFFLAGS and the flags of an interface
 NO_ROOM = 125  # our own exit code, as `env` and `docker run` have it
 ROOM = "AGENTCTL_ROOM"
+NAME = "agentctl.rehearsal.room"
 
 
-def words(program: Sequence[str], keep: Sequence[str] = ()) -> list[str]:
+def words(program: Sequence[str], keep: Sequence[str] = (), *, read_only: bool = False) -> list[str]:
     """The command that runs `program` in a room. `keep`: directories below /tmp that stay visible."""
     kept = [word for path in keep for word in ("--keep", path)]
-    return [sys.executable, "-m", __name__, *kept, "--", *program]
+    only = ["--read-only"] if read_only else []
+    return [sys.executable, "-m", NAME, *only, *kept, "--", *program]
 
 
-def obstacle() -> str | None:
+def obstacle(*, read_only: bool = False) -> str | None:
     """Why there can be no room here; None: there can."""
     if sys.platform != "linux":
         return "namespaces are a thing of Linux"
-    tried = subprocess.run(words(["/bin/true"]), capture_output=True, text=True, check=False)
+    command = words(["/bin/true"], read_only=read_only)
+    tried = subprocess.run(command, capture_output=True, text=True, check=False)
     return None if tried.returncode == 0 else tried.stderr.strip() or f"exit {tried.returncode}"
 
 
-def enter(program: Sequence[str], keep: Sequence[str]) -> int:
+def enter(program: Sequence[str], keep: Sequence[str], *, read_only: bool = False) -> int:
     """Runs the program in a new room and returns its exit code."""
     _die_with_parent()
     user, group = os.geteuid(), os.getegid()
@@ -56,7 +67,7 @@ def enter(program: Sequence[str], keep: Sequence[str]) -> int:
         return os.waitstatus_to_exitcode(os.waitpid(first, 0)[1])
     _die_with_parent()
     try:
-        _furnish(keep)
+        _furnish(keep, read_only=read_only)
         code = _keep_house(program)
     except (OSError, Unsupported) as error:
         print(f"no room here: {error}", file=sys.stderr)
@@ -75,12 +86,18 @@ def _stay(user: int, group: int) -> None:
             table.write(line)
 
 
-def _furnish(keep: Sequence[str]) -> None:
+def _furnish(keep: Sequence[str], *, read_only: bool) -> None:
     _call("mount", b"none", b"/", None, PRIVATE | RECURSIVE, None)
+    private = ["/tmp"]
+    if read_only:
+        wish = struct.pack("QQQQ", NO_WRITING, 0, 0, 0)
+        _call("syscall", MOUNT_SETATTR, HERE, b"/", ALL_BELOW, wish, len(wish))
+        private += [path for path in ALSO_PRIVATE if os.path.isdir(path)]
     _call("mount", b"proc", b"/proc", b"proc", 0, None)
     below = [path for path in map(os.path.realpath, keep) if path.startswith("/tmp/")]
     held = {path: os.open(path, os.O_PATH | os.O_DIRECTORY) for path in below}
-    _call("mount", b"tmpfs", b"/tmp", b"tmpfs", 0, b"mode=1777")
+    for path in private:
+        _call("mount", b"tmpfs", path.encode(), b"tmpfs", 0, b"mode=1777")
     for path, opened in held.items():
         os.makedirs(path, exist_ok=True)
         _call(
@@ -122,20 +139,23 @@ def _call(name: str, *arguments: object) -> None:
 
 
 def main(given: Sequence[str]) -> int:
-    words_before, keep, program = list(given), [], []
+    words_before, keep, program, read_only = list(given), [], [], False
     while words_before:
         word = words_before.pop(0)
         if word == "--keep" and words_before:
             keep.append(words_before.pop(0))
+        elif word == "--read-only":
+            read_only = True
         elif word == "--" and words_before:
             program, words_before = words_before, []
         else:
             break
     if not program:
-        print("usage: python -m agentctl.rehearsal.room [--keep DIR] -- PROGRAM WORDS…", file=sys.stderr)
+        print(f"usage: python -m {NAME} [--read-only] [--keep DIR] -- PROGRAM WORDS…", file=sys.stderr)
         return 2
     try:
-        return enter(program, [*keep, os.getcwd(), sys.prefix, sys.base_prefix])
+        kept = [*keep, os.getcwd(), sys.prefix, sys.base_prefix]
+        return enter(program, kept, read_only=read_only)
     except (OSError, Unsupported) as error:
         print(f"no room here: {error}", file=sys.stderr)
         return NO_ROOM

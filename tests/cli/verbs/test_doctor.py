@@ -1,8 +1,27 @@
-"""`agentctl doctor`: 0 on a clean machine, 1 when something is wrong, and nothing is ever changed."""
+"""`agentctl doctor`: 0 on a clean machine, 1 when something is wrong, and nothing is ever changed.
 
+`--live` meets a fake Claude Code that talks to the built-in model, in a real room.
+"""
+
+import os
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agentctl.rehearsal import room
+from agentctl.truth import procfs
 from tests.cli import hostile
 from tests.fakes.demo import DemoStage
-from tests.running import agentctl_of
+from tests.fakes.talking_claude import TalkingStage
+from tests.running import agentctl_of, read_until, started
+from tests.waiting import DEADLINE, until
+
+REASON = room.obstacle(read_only=True)
+needs_a_room = pytest.mark.skipif(REASON is not None, reason=f"no room can be had here: {REASON}")
+STEPS = ["start", "work", "permission", "tool", "idle", "end", "work", "end"]
 
 
 def test_a_clean_home(stage: DemoStage) -> None:
@@ -82,3 +101,146 @@ def test_it_changes_nothing(stage: DemoStage) -> None:
     agentctl_of(stage, "doctor")
     after = sorted(p for p in stage.home.rglob("*") if p.is_file())
     assert [(path, path.stat().st_mtime_ns, path.read_bytes()) for path in after] == before
+
+
+# --live
+
+
+@pytest.fixture
+def installed(tmp_path: Path) -> Iterator[TalkingStage]:
+    made = TalkingStage(tmp_path)
+    made.install()
+    yield made
+    made.close()
+
+
+def live(stage: TalkingStage, *, fault: str = "", patience: str = "20s") -> tuple[int, dict[str, Any]]:
+    stage.fault = fault
+    stage.install()
+    ran = agentctl_of(stage, "doctor", "--live", "claude-code", "--patience", patience, "--json")
+    assert ran.err == "", ran
+    (agent,) = ran.json()["agents"]
+    return ran.code, agent
+
+
+@needs_a_room
+def test_live_as_expected(installed: TalkingStage) -> None:
+    code, agent = live(installed)
+    assert code == 0, agent
+    assert (agent["state"], agent["agent_version"]) == ("as expected", "2.1.325")
+    assert [step["step"] for step in agent["steps"]] == STEPS
+    assert [step["told"] for step in agent["steps"][:4]] == ["idle", "running", "waiting", "running"]
+
+
+@needs_a_room
+def test_live_a_status_word_that_changed_is_drift(installed: TalkingStage) -> None:
+    code, agent = live(installed, fault="renamed", patience="5s")
+    assert (code, agent["state"]) == (1, "drifted")
+    states = {(step["act"], step["step"]): step["state"] for step in agent["steps"]}
+    assert states["terminal", "work"] == states["headless", "work"] == "drifted"
+    assert states["terminal", "idle"] == "as expected"
+    work = agent["steps"][1]
+    assert work["told"] == "running"  # the transcript tells, still
+    assert [signal["state"] for signal in work["signals"]] == ["as expected", "untrusted", "as expected"]
+    assert [problem["kind"] for problem in work["problems"]] == ["drift"]
+
+
+@needs_a_room
+@pytest.mark.parametrize("fault", ["silent", "deaf"])
+def test_live_one_that_hangs_is_told_and_ended(installed: TalkingStage, fault: str) -> None:
+    code, agent = live(installed, fault=fault, patience="2s")
+    assert (code, agent["state"]) == (1, "failed")
+    assert "was not reached" in agent["reason"]
+    (lost,) = [step for step in agent["steps"] if step["act"] == "terminal"][-1:]
+    assert lost["state"] == "not reached"
+    assert bool(lost["said"]) == (fault == "deaf")  # its screen; the silent one has none
+
+
+@needs_a_room
+def test_live_one_that_dies_at_its_start_is_told_in_its_own_words(installed: TalkingStage) -> None:
+    code, agent = live(installed, fault="dying")
+    assert (code, agent["state"]) == (1, "failed")
+    terminal, launched = agent["steps"]
+    assert terminal["said"] == ["cannot read my settings: out of cheese", "(it has ended, exit code 3)"]
+    assert "exit code 3" in launched["said"][0]
+
+
+@needs_a_room
+def test_live_no_file_of_the_person_is_touched(installed: TalkingStage) -> None:
+    for name in (".claude.json", ".claude/settings.json", ".claude/projects/x/one.jsonl", "notes"):
+        path = installed.home / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(f"a canary in {name}")
+    before = _everything(installed.home)
+    assert live(installed)[0] == 0
+    assert _everything(installed.home) == before
+
+
+@needs_a_room
+def test_live_ctrl_c_ends_all_that_was_started(installed: TalkingStage) -> None:
+    installed.fault = "silent"
+    installed.install()
+    ours = os.readlink("/proc/self/ns/pid")
+    with started(installed, "doctor", "--live", "claude-code") as asked:
+        read_until(asked, b"claude-code 2.1.325")
+        # the room is ours: it is a child of what we started
+        until(lambda: bool(_rooms_of(asked.pid) - {ours}), "the room is there")
+        rooms = _rooms_of(asked.pid) - {ours}
+        asked.send_signal(signal.SIGINT)
+        assert asked.wait(DEADLINE) == 130
+        assert asked.stderr is not None
+        assert asked.stderr.read() == b""
+    until(lambda: not rooms & _namespaces(), "everything in the room has ended")
+
+
+def test_live_what_is_not_installed_is_said(stage: DemoStage) -> None:
+    ran = agentctl_of(stage, "doctor", "--live", "claude-code")
+    assert ran.code == 5
+    assert ran.lines[0].startswith("claude-code not checked: claude is not installed")
+
+
+def test_live_what_cannot_be_rehearsed_is_said(stage: DemoStage) -> None:
+    ran = agentctl_of(stage, "doctor", "--live", "demo")
+    assert ran.code == 5
+    assert ran.lines[0] == "demo not checked: demo: nobody has written down how to rehearse it"
+
+
+def test_patience_is_for_live(stage: DemoStage) -> None:
+    ran = agentctl_of(stage, "doctor", "--patience", "1s")
+    assert (ran.code, ran.err.splitlines()[0]) == (2, "agentctl: --patience is for --live")
+
+
+def _everything(directory: Path) -> dict[str, tuple[object, ...]]:
+    """Each file and directory: what it is, when it was changed, what is in it."""
+    found: dict[str, tuple[object, ...]] = {}
+    for path in sorted(directory.rglob("*")):
+        status = path.stat()
+        content = path.read_bytes() if path.is_file() else b""
+        found[str(path)] = (
+            status.st_ino,
+            status.st_mode,
+            status.st_mtime_ns,
+            status.st_ctime_ns,
+            content,
+        )
+    return found
+
+
+def _rooms_of(pid: int) -> set[str]:
+    """Pid namespaces of a process's descendants."""
+    table = procfs.read_table()
+    family = {pid}
+    while more := {p.pid for p in table.values() if p.parent in family} - family:
+        family |= more
+    return {name for one in family if (name := _namespace(one))}
+
+
+def _namespaces() -> set[str]:
+    return {name for pid in procfs.read_table() if (name := _namespace(pid))}
+
+
+def _namespace(pid: int) -> str:
+    try:
+        return os.readlink(f"/proc/{pid}/ns/pid")
+    except OSError:  # ended meanwhile, or another user's
+        return ""

@@ -1,4 +1,7 @@
-"""What agentctl can see on this machine, and what it cannot. Changes nothing."""
+"""What agentctl can see on this machine, and what it cannot. Changes nothing.
+
+With `--live` it starts the installed agents themselves (cli/rehearsed.py), out of reach of all there is.
+"""
 
 from __future__ import annotations
 
@@ -12,23 +15,49 @@ from agentctl.cli import arguments as words
 from agentctl.cli import findings, text
 from agentctl.cli.findings import Finding
 from agentctl.cli.verb import Parser
+from agentctl.errors import UsageError
+from agentctl.lengths import seconds
 from agentctl.truth.look import Look
 from agentctl.truth.model import Problem
 from agentctl.truth.survey import Wanted
 
 EXAMPLES = """\
   agentctl doctor           agents, their files, what is unreadable or unknown
-  agentctl doctor --json    for a script; exit code 0 only if nothing is wrong"""
+  agentctl doctor --json    for a script; exit code 0 only if nothing is wrong
+  agentctl doctor --live    every installed agent, offline in a temporary home:
+                            is it still read right? exit code 0 only if nothing
+                            drifted, 5 where that cannot be checked
+  agentctl doctor --live codex pi            those two"""
 LEVELS = {"ok": "green", "note": "yellow", "wrong": "red"}
 
 
 def parser() -> Parser:
     made = Parser("doctor", "What agentctl can see here, and what it cannot.", EXAMPLES)
+    made.add_argument(
+        "--live",
+        nargs="*",
+        metavar="ADAPTER",
+        help="start installed agents against a built-in model, and tell what is read off each; "
+        "no key, no cost, no file of yours touched",
+    )
+    made.add_argument(
+        "--patience",
+        type=seconds,
+        metavar="TIME",
+        help="how long one step of --live may take (default 30s)",
+    )
     words.add_common(made)
     return made
 
 
 def run(arguments: argparse.Namespace) -> int:
+    if arguments.live is not None:
+        from agentctl.cli import rehearsed
+
+        patience = rehearsed.PATIENCE if arguments.patience is None else arguments.patience
+        return rehearsed.run(arguments.live, patience, as_json=arguments.json)
+    if arguments.patience is not None:
+        raise UsageError("--patience is for --live", "example: agentctl doctor --live --patience 1m")
     found = [*findings.of_machine(), *findings.of_state(os.environ), *findings.of_settings(os.environ)]
     found += _agents(arguments.deadline)
     found += findings.of_extras()

@@ -1,0 +1,48 @@
+"""OpenCode: only its database tells. What binds a process that we did not launch is inferred."""
+
+from __future__ import annotations
+
+import json
+
+from agentctl.rehearsal.expect import EXITED, GONE, Expected, Signal, Telling, Version
+
+_ANSWER = r"/opencode\.db#ses_\w+/msg_\w+$"
+_ALIVE = Signal("its process is there", "alive", "kernel")
+_INFERRED = Signal(
+    "directory and time point to the session", "alive", "kernel", note=r"^bound by inferred: .*#ses_"
+)
+_NOTED = Signal("agentctl noted whom it launched", "alive", "kernel", note=r"^bound by launch note: ")
+_OPEN = Signal(
+    "the last answer has no end", "working", "journal", _ANSWER, r"^answer without time\.completed$"
+)
+_DONE = Signal(
+    "the last answer says finish stop", "idle", "journal", _ANSWER, "^finish stop$", "completed"
+)
+_ASKS = Signal(
+    "a command that runs without metadata",
+    "waiting",
+    "derived",
+    _ANSWER,
+    r"is running without state\.metadata",
+    "permission",
+)
+
+
+def expected(_: Version) -> Expected:
+    return Expected(
+        versions=("1.18.33",),
+        terminal={
+            "start": Telling("idle", (_ALIVE,), named=False, blind=True),
+            "work": Telling("running", (_INFERRED, _OPEN)),
+            "permission": Telling("waiting", (_INFERRED, _ASKS), waiting_for="permission"),
+            "tool": Telling("running", (_INFERRED, _OPEN)),
+            "idle": Telling("idle", (_INFERRED, _DONE)),
+            "end": Telling("stopped", (GONE, _DONE), outcome="completed"),
+        },
+        headless={
+            "work": Telling("running", (_NOTED, _OPEN)),
+            "end": Telling("stopped", (GONE, _DONE, EXITED), outcome="completed"),
+        },
+        wanted="Permission required",
+        environ={"OPENCODE_PERMISSION": json.dumps({"bash": "ask"})},  # it asks for nothing by itself
+    )
