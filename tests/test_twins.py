@@ -21,6 +21,7 @@ ALONE = {
     "adapters/opencode/db.py": "a part of adapters/opencode/, tested through it",
     "adapters/opencode/ended.py": "a part of adapters/opencode/, tested through it",
     "adapters/opencode/old_json.py": "a part of adapters/opencode/, tested through it",
+    "adapters/opencode/owners.py": "a part of adapters/opencode/, tested through it and its log",
     "adapters/opencode/record.py": "a part of adapters/opencode/, tested through it",
     "adapters/opencode/where.py": "a part of adapters/opencode/, tested through it",
     "adapters/opencode/words.py": "a part of adapters/opencode/, tested through it",

@@ -7,6 +7,9 @@
 Beyond the steps of a `Player`: `new [DIR]` begins another session, `use ID` goes on with one, `tool`
 runs a command, `child` starts one that no record tells of, and `question`, `refuse`, `stumble`, `gap`,
 `abort`, `give_up`, `odd`, `sub`, `only_prompt`, `fork`.
+
+It logs nothing, as one that is told to log errors alone; `logging()` makes it tell of all it does, until
+`lag`: from then on its lines stay in its buffer. `warn` is a line that every level has.
 """
 
 from __future__ import annotations
@@ -44,6 +47,11 @@ REFUSED = "The user rejected permission to use this specific tool call."
 def called(*arguments: str) -> dict[str, str]:
     """The environment that makes the fake show these arguments."""
     return {"PUPPET_ARGV": "\n".join(arguments)}
+
+
+def logging(*arguments: str) -> dict[str, str]:
+    """The same, and it logs what it does."""
+    return {**called(*arguments), "PUPPET_LOGS": "1"}
 
 
 def milliseconds() -> int:
@@ -120,11 +128,14 @@ class OpenCode(Player):
         self.last = 0
         self.title: str | None = None
         self.model = ""
+        self.run = secrets.token_hex(4)
+        self.logs = "PUPPET_LOGS" in os.environ
 
     def begin(self) -> None:
         if not self.launched:
             rename_process("\0".join(["opencode", *self.arguments]))
         self._open()
+        self._note(f'"creating instance" directory={self.cwd}')
         for flag in ("--session", "-s"):
             if flag in self.arguments:
                 self.session = self.arguments[self.arguments.index(flag) + 1]
@@ -171,6 +182,21 @@ class OpenCode(Player):
             line = f"timestamp={stamp}.176Z level=INFO run=5d22d89c message={message}"
             print(line, file=sys.stderr, flush=True)
 
+    def _note(self, message: str, level: str = "INFO") -> None:
+        if self.logs:
+            at = milliseconds()
+            stamp = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(at // 1000))
+            line = f"timestamp={stamp}.{at % 1000:03}Z level={level} run={self.run} message={message}\n"
+            os.write(self.log, line.encode())
+
+    def lag(self) -> None:
+        self.logs = False
+
+    def warn(self) -> None:
+        self.logs = True
+        self._note('"background dependency install failed"', "WARN")
+        self.logs = False
+
     def _say(self, type_: str, **more: object) -> None:
         told = {"type": type_, "timestamp": milliseconds(), "sessionID": self.session, **more}
         self.tell(_compact(told))
@@ -215,9 +241,15 @@ class OpenCode(Player):
             self.new()
         self.message = self._message({"role": "user", "agent": "build"})
         self._part({"type": "text", "text": self.prompt})
+        self._note(f"loop session.id={self.session} step=0")
 
-    def ask(self) -> None:
-        self._tool("bash", {"status": "running", "input": {"command": "touch x"}})
+    def ask(self, tool: str = "bash") -> None:
+        self._note(f"asking id=per_1df4492af001gJuR5Kl2R1l3Dj permission={tool} patterns=[]")
+        self._tool(tool, {"status": "running", "input": {"command": "touch x"}})
+
+    def slow(self, tool: str) -> None:
+        """A call that takes its time, and asks nobody."""
+        self._tool(tool, {"status": "running", "input": {}})
 
     def question(self) -> None:
         self._tool("question", {"status": "running", "input": {"questions": [{"question": "which?"}]}})
@@ -317,6 +349,7 @@ class OpenCode(Player):
             agent="build", model=MODEL, permission=HEADLESS if marked else None, time_created=at,
             time_updated=at,
         )  # fmt: skip
+        self._note(f"created id={session} slug=witty-rocket parentID={parent or 'undefined'}")
         return session
 
     def _message(self, data: dict[str, object], created: int | None = None) -> str:
@@ -339,6 +372,7 @@ class OpenCode(Player):
         }  # fmt: skip
         self.message = self._message(data)
         self._part({"type": "step-start", "snapshot": "aa0173fc"})
+        self._note(f"process session.id={self.session} messageID={self.message}")
 
     def _close(self, **more: object) -> None:
         row = self.db.execute("select data from message where id = ?", (self.message,)).fetchone()

@@ -11,6 +11,7 @@ import pytest
 from agentctl.errors import Forbidden, Gone, Malformed
 from agentctl.truth import procfs
 from agentctl.truth.model import ProcessIdentity
+from tests.waiting import until
 
 NOBODY = 65534
 as_root = pytest.mark.skipif(os.geteuid() != 0, reason="needs root to become another user")
@@ -71,6 +72,25 @@ def test_open_files_are_told(tmp_path: Path) -> None:
     finally:
         child.kill()
         child.wait()
+
+
+def test_how_far_it_has_written_is_told(tmp_path: Path) -> None:
+    """Not where the file ends: others append to it, too."""
+    log = tmp_path / "log"
+    with log.open("ab") as held:
+        child = subprocess.Popen(
+            ["/bin/sh", "-c", "echo one; read _"], stdout=held, stdin=subprocess.PIPE, text=True
+        )
+    try:
+        until(lambda: log.read_text() == "one\n", "it has written")
+        with log.open("a") as other:
+            other.write("another\n")
+        assert seen(child.pid).position_in(str(log)) == len("one\n")
+        with pytest.raises(Gone, match="does not hold"):
+            seen(child.pid).position_in(str(tmp_path / "else"))
+    finally:
+        child.kill()
+        child.communicate()
 
 
 def test_a_zombie_is_not_alive(sleeper: subprocess.Popen[bytes]) -> None:
