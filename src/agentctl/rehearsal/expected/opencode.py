@@ -1,4 +1,4 @@
-"""OpenCode: only its database tells. What binds a process that we did not launch is inferred."""
+"""OpenCode: its log tells whose session it is, its database what it does."""
 
 from __future__ import annotations
 
@@ -8,10 +8,12 @@ from agentctl.rehearsal.expect import EXITED, GONE, Expected, Signal, Telling, V
 
 _ANSWER = r"/opencode\.db#ses_\w+/msg_\w+$"
 _ALIVE = Signal("its process is there", "alive", "kernel")
-_INFERRED = Signal(
-    "directory and time point to the session", "alive", "kernel", note=r"^bound by inferred: .*#ses_"
+_LOGGED = Signal(
+    "its own lines in the log name the session",
+    "alive",
+    "kernel",
+    note=r"^bound by held open: .*/opencode\.log@",
 )
-_NOTED = Signal("agentctl noted whom it launched", "alive", "kernel", note=r"^bound by launch note: ")
 _OPEN = Signal(
     "the last answer has no end", "working", "journal", _ANSWER, r"^answer without time\.completed$"
 )
@@ -33,14 +35,14 @@ def expected(_: Version) -> Expected:
         versions=("1.18.33",),
         terminal={
             "start": Telling("idle", (_ALIVE,), named=False, blind=True),
-            "work": Telling("running", (_INFERRED, _OPEN)),
-            "permission": Telling("waiting", (_INFERRED, _ASKS), waiting_for="permission"),
-            "tool": Telling("running", (_INFERRED, _OPEN)),
-            "idle": Telling("idle", (_INFERRED, _DONE)),
+            "work": Telling("running", (_LOGGED, _OPEN)),
+            "permission": Telling("waiting", (_LOGGED, _ASKS), waiting_for="permission"),
+            "tool": Telling("running", (_LOGGED, _OPEN)),
+            "idle": Telling("idle", (_LOGGED, _DONE)),
             "end": Telling("stopped", (GONE, _DONE), outcome="completed"),
         },
         headless={
-            "work": Telling("running", (_NOTED, _OPEN)),
+            "work": Telling("running", (_LOGGED, _OPEN)),
             "end": Telling("stopped", (GONE, _DONE, EXITED), outcome="completed"),
         },
         wanted="Permission required",
