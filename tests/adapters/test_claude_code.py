@@ -134,6 +134,22 @@ def test_a_claimed_spare_without_its_record_is_never_stopped(
         assert session.verdict.status == "unknown"
 
 
+def test_a_spare_does_not_do_what_its_session_did_before(stage: ClaudeStage) -> None:
+    spare = stage.start(environ=BARE, argv=("--bg-spare", "/tmp/x.claim.sock"))
+    _write_roster(stage)
+    first = stage.start()
+    first.do("work")
+    first.do("rest")
+    first.finish()
+    session_id = first.session_id or ""
+    spare.do(f"take {session_id}")
+    row = stage.session(session_id)
+    assert (row.verdict.status, row.verdict.activity) == ("running", "unknown")
+    assert "took the session up" in _notes(row)
+    spare.do(f"settle {session_id}")
+    assert stage.session(session_id).verdict.status == "idle"
+
+
 def _roster(stage: ClaudeStage) -> Path:
     path = stage.home / ".claude" / "daemon" / "roster.json"
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -146,6 +162,7 @@ def _write_roster(stage: ClaudeStage, *claimed: Puppet) -> None:
             "pid": 1,
             "procStart": "1",
             "sessionId": puppet.session_id,
+            "startedAt": 1,
             "replPid": puppet.pid,
             "replProcStart": str(puppet.identity.start),
         }
@@ -283,6 +300,17 @@ def test_the_provisional_id_of_continue_is_not_believed(stage: ClaudeStage) -> N
     assert "provisional" in _notes(row)
     puppet.do(f"settle {first.session_id}")
     assert _row(stage, puppet).seen.session_id == first.session_id
+
+
+@pytest.mark.parametrize("argv", [("--resume",), ("-r", "--permission-mode", "manual")])
+def test_who_has_to_choose_a_session_is_waited_for(stage: ClaudeStage, argv: tuple[str, ...]) -> None:
+    puppet = stage.start(environ={"FAKE_START": "provisional"}, argv=argv)
+    row = _row(stage, puppet)
+    assert (row.seen.session_id, row.verdict.status) == (None, "waiting")
+    assert row.verdict.waiting_for == "startup"
+    puppet.do(f"settle {ID}")
+    row = _row(stage, puppet)
+    assert (row.seen.session_id, row.verdict.status) == (ID, "idle")
 
 
 @pytest.mark.parametrize("flag", ["--session-id", "--resume", "-r"])
@@ -503,6 +531,23 @@ def test_a_crashed_job_is_stopped_until_its_supervisor_respawns_it(stage: Claude
     again.do("work")
     row = stage.session(session_id)
     assert row.verdict.status == "running"
+    assert row.seen.owner is not None
+    assert row.seen.owner.pid == again.pid
+
+
+def test_a_respawned_job_is_bound_before_it_knows_its_own_id(stage: ClaudeStage) -> None:
+    puppet = stage.start(environ={"FAKE_KIND": "bg"})
+    puppet.do("work")
+    puppet.kill()
+    session_id = puppet.session_id or ""
+    _job(stage, session_id, state="resuming", detail="")
+    argv = ("--resume", f"/x/projects/-x/{session_id}.jsonl")
+    bare = stage.start(environ={"FAKE_KIND": "bg", **BARE}, argv=argv)
+    assert _row(stage, bare).seen.session_id == session_id
+    bare.kill()
+    again = stage.start(environ={"FAKE_KIND": "bg", "FAKE_START": "provisional"}, argv=argv)
+    row = stage.session(session_id)
+    assert (row.verdict.status, row.verdict.activity) == ("running", "unknown")
     assert row.seen.owner is not None
     assert row.seen.owner.pid == again.pid
 

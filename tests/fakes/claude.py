@@ -119,6 +119,11 @@ class Claude(Player):
         os.environ["FAKE_START"], self.kind = "", "bg"
         self.begin()
 
+    def take(self, session: str) -> None:
+        """A spare is given a session that others have used; it says what it does once it has read it."""
+        os.environ["FAKE_START"], self.kind, self.chosen = "provisional", "bg", session
+        self.begin()
+
     def _first_record(self) -> dict[str, Any]:
         now = _ms()
         record: dict[str, Any] = {

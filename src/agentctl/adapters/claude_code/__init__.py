@@ -13,6 +13,7 @@ from agentctl.adapters.base import Place, Starting, Wanted
 from agentctl.adapters.claude_code.registry import (
     Leftover,
     Paper,
+    is_spare,
     job_word,
     leftovers,
     paper,
@@ -122,15 +123,20 @@ def _tie(found: Paper, look: Look) -> Tie | None:
         if session_id is None:
             look.problem("malformed", "names no session", found.path)
             return None
-        settled = "status" in found.record or _argued(found.process.argv) == session_id
-        # `--continue` and the picker show a made-up id until they know, and no status. 2.1.197 never
-        # has a status with `-p`; but an id that has a transcript is not made up.
+        argued = _argued(found.process.argv)
+        settled = "status" in found.record or argued == session_id
+        # `--continue`, the list to choose from and a respawned job show a made-up id and no status
+        # until they know. 2.1.197 never has one with `-p`; but an id with a transcript is not made up.
         if settled or _transcript(found, session_id, look) is not None:
             return Tie(session_id, found.process, "pid record", found.path)
+        return _argument(argued, found)
+    return _argument(_argued(found.process.argv), found) or _child_tie(found.process, look)
+
+
+def _argument(session_id: str | None, found: Paper) -> Tie | None:
+    if session_id is None:
         return None
-    if (session_id := _argued(found.process.argv)) is not None:
-        return Tie(session_id, found.process, "argument", found.process.identity.address)
-    return _child_tie(found.process, look)
+    return Tie(session_id, found.process, "argument", found.process.identity.address)
 
 
 def _argued(argv: Sequence[str]) -> str | None:
@@ -140,10 +146,18 @@ def _argued(argv: Sequence[str]) -> str | None:
             flag, equals, value = word.partition("=")
             if flag in flags and (equals or index + 1 < len(argv)):
                 found = value if equals else argv[index + 1]
+                if found.endswith(".jsonl"):  # how the supervisor respawns a job
+                    found = found.rpartition("/")[2][:-6]
                 return plausible(found) if len(found) == 36 and found.count("-") == 4 else None
         if "--fork-session" in argv:
             return None
     return None
+
+
+def _chooses(argv: Sequence[str]) -> bool:
+    """Whether it was told to resume, but not which session: then it shows a list of them."""
+    followed = zip(argv, [*argv[1:], "-"], strict=True)
+    return any(word in ("--resume", "-r") and then.startswith("-") for word, then in followed)
 
 
 def _child_tie(process: Process, look: Look) -> Tie | None:
@@ -174,7 +188,7 @@ def _living(look: Look, bound: Bound, sharing: Sequence[Paper], said: Sequence[E
     found = next(p for p in sharing if p.process.pid == owner.pid)
     path = _transcript(found, bound.session_id, look)
     facts = _merged(facts_or_none(look, path, read_live), found.record or {})
-    doubt = _doubt(facts, bound, look)
+    doubt = _doubt(facts, bound, found.record or {}, look)
     if not doubt:
         return living(look, bound, path, facts, *said)
     turn = facts.turn
@@ -184,13 +198,17 @@ def _living(look: Look, bound: Bound, sharing: Sequence[Paper], said: Sequence[E
     return living(look, bound, path, facts._replace(turn=None), *said, old)
 
 
-def _doubt(facts: Facts, bound: Bound, look: Look) -> str:
+def _doubt(facts: Facts, bound: Bound, record: jsonl.Record, look: Look) -> str:
     """Why the transcript's last turn does not tell what this process is doing; empty if it does."""
     owner = bound.candidates[0]
     if facts.turn is None:
         return ""
     if facts.turn.at is not None and facts.turn.at < look.started_at(owner) + TICK:
         return "written before this process started"
+    if is_spare(owner) and "status" not in record:  # it was there before the session was its own
+        taken = clock.from_ms(record.get("startedAt"))
+        if taken is None or facts.turn.at is None or facts.turn.at < taken:
+            return "written before this process took the session up"
     # without a record nobody tells of a /clear, which leaves the arguments as they were
     headless = "-p" in owner.argv or "--print" in owner.argv
     if bound.method != "pid record" and not headless:
@@ -222,7 +240,10 @@ def _without_session(found: Paper, look: Look) -> Iterator[Observation]:
         look.set_aside(process, f"`claude {process.argv[1]}` runs no session")
         return
     doubt = found.doubt
-    if found.record is not None:
+    if found.record is not None and _chooses(process.argv):
+        note = "it was told to resume, but not which session: it shows a list to choose from"
+        doubt = Evidence("waiting", found.path, "derived", detail="startup", note=note)
+    elif found.record is not None:
         note = f"session {found.record.get('sessionId')} is provisional until the record has a status"
         doubt = Evidence("alive", found.path, "record", note=note, trusted=False)
     elif doubt is None and look.environ_of(process).get(CHILD):

@@ -87,7 +87,8 @@ def _by_roster(found: Paper, look: Look) -> Paper:
     mine = next((w for w in named if w.get("replProcStart") == start), None)
     if mine is None:
         return found._replace(unclaimed=True)
-    return found._replace(path=path, record={"sessionId": mine.get("sessionId"), "kind": "bg"})
+    told = {"sessionId": mine.get("sessionId"), "kind": "bg", "startedAt": mine.get("startedAt")}
+    return found._replace(path=path, record=told)
 
 
 def _look_up(process: Process, number: int, root: str, look: Look) -> Paper:

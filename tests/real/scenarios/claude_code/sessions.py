@@ -49,24 +49,33 @@ def resume_headless(lab: Lab) -> None:
 
 
 def resume_in_the_tui(lab: Lab) -> None:
-    """By its id; as the last one; and from the list that it shows."""
-    session_id = _ended(lab)
-    for words in (["--resume", session_id], ["--continue"]):
+    """By its id; as the last one of this directory; and from the list that it shows. The latter two
+    know only sessions that began at a terminal."""
+    actor = lab.tui()
+    actor.says("hello")
+    actor.has_answer()
+    _leaves(actor)
+    session_id = actor.session_id
+    for words in (["--resume", str(session_id)], ["--continue"]):
         actor = lab.tui(*words)
         actor.session_id = session_id
-        actor.is_now("idle", since=actor.sees("hello"))
+        actor.is_now("idle", since=actor.sees("ok: "))
         actor.says("[[gate=%]] go on")
         actor.is_held()
         actor.opens()
         actor.has_answer()
-        actor.unsettled()
-        command(actor, "/exit")
-        actor.is_gone(outcome="completed")
+        _leaves(actor)
     actor = lab.tui("--resume", ready="Resume session")
     actor.is_now("waiting", since=actor.sees("to show all projects"), waiting_for="startup")
-    actor.presses("Enter")
+    actor.answers("to show all projects", "Enter")
     actor.session_id = session_id
     actor.is_now("idle", since=actor.sees("? for shortcuts"))
+
+
+def _leaves(actor: Actor) -> None:
+    actor.unsettled()
+    command(actor, "/exit")
+    actor.is_gone(outcome="completed")
 
 
 def fork(lab: Lab) -> None:
