@@ -13,6 +13,8 @@ from pathlib import Path
 
 from tests.waiting import until
 
+PATIENCE = 60.0  # seconds: its agent may be slow to start
+
 
 class Errand:
     def __init__(self, pipe: Path) -> None:
@@ -32,7 +34,7 @@ class Errand:
 
     def begun(self) -> float:
         """Waits until it runs; since when we know."""
-        until(self._has_reader, f"the command on {self._pipe.name} runs")
+        until(self._has_reader, f"the command on {self._pipe.name} runs", PATIENCE)
         return time.time()
 
     @property
