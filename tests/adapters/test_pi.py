@@ -309,6 +309,24 @@ def test_a_command_tells_a_resumed_session(stage: PiStage) -> None:
     assert status(stage, second.session_id) == "stopped"
 
 
+def test_a_silent_one_may_have_any_session_of_its_directory_open(stage: PiStage) -> None:
+    """`pi --session ID` at its prompt: nothing tells before its first prompt that it is no new one."""
+    ended, elsewhere = begun(stage, "work", "rest"), begun(stage, "work", "rest", cwd=stage.root / "b")
+    for puppet in (ended, elsewhere):
+        puppet.finish()
+        (path,) = stage.records(puppet)
+        os.utime(path, (0, path.stat().st_mtime - 60))  # long before the next one began
+    again = stage.start(resume=ended.session_id)
+    verdict = stage.session(ended.session_id or "").verdict
+    assert verdict.status == "unknown"
+    assert f"pid {again.pid}" in verdict.reason
+    assert status(stage, elsewhere.session_id) == "stopped"
+    again.do("work")
+    assert status(stage, ended.session_id) == "running"
+    again.kill()
+    assert status(stage, ended.session_id) == "stopped"
+
+
 def test_an_inherited_id_is_not_its_own(stage: PiStage) -> None:
     puppet = stage.start(environ={**OLD, "PI_SESSION_ID": "outer"})
     puppet.do("work")

@@ -14,8 +14,11 @@ from agentctl.truth.threads import threads
 
 TWO = """
 import threading
-threading.Thread(target=lambda: (open("/proc/thread-self/comm", "w").write("second"), input())).start()
-print("ready", flush=True)
+def second():
+    open("/proc/thread-self/comm", "w").write("second")
+    print("ready", flush=True)
+    input()
+threading.Thread(target=second).start()
 """
 
 

@@ -65,11 +65,13 @@ class Pi(Starting):
             yield living(look, bound, path, found._replace(entry_point=entry), *doubtful)
 
     def history(self, look: Look, wanted: Wanted) -> Iterable[Observation]:
+        silent = binding.silent(look)
         for root in _roots(look):
             for path in _transcripts(root, look):
                 session = binding.id_of(path, look)
                 if session is not None and session.startswith(wanted.id_prefix):
-                    yield from ended(look, session, path, read, wanted)
+                    doubt = silent.get(path.rpartition("/")[0], ())
+                    yield from ended(look, session, path, read, wanted, *doubt)
 
     def messages(self, seen: Observation, look: Look) -> Iterator[Message]:
         for offset, record in transcript(seen, look):

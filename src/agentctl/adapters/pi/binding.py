@@ -28,7 +28,7 @@ from agentctl.errors import Gone, SourceError
 from agentctl.truth import clock, files, jsonl
 from agentctl.truth.bind import Tie
 from agentctl.truth.look import Look
-from agentctl.truth.model import Facts
+from agentctl.truth.model import Evidence, Facts
 from agentctl.truth.procfs import Process
 
 
@@ -63,6 +63,19 @@ def claims(look: Look, facts: Callable[[str], Facts]) -> list[Claim]:
     taken = {claim.tie.session_id for claim in found}
     for place, processes in rest.items():
         found.extend(_Shelf(place, processes, taken, look, facts).claims())
+    return found
+
+
+def silent(look: Look) -> dict[str, tuple[Evidence, ...]]:
+    """By directory of session files: the processes that keep theirs there and have written none. Each
+    may have any of them open (`--session`, `--continue`): before its next prompt that leaves no trace."""
+    found: dict[str, tuple[Evidence, ...]] = {}
+    for process in look.loose:
+        place = directory(process, look)
+        if place is not None:
+            note = f"pid {process.pid}: at no session that we know, and may have this one open"
+            doubt = Evidence("ambiguous", process.identity.address, "derived", note=note)
+            found[place] = (*found.get(place, ()), doubt)
     return found
 
 
