@@ -7,11 +7,13 @@ import signal
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from tests.ending import kill
 from tests.real.actor import identity_of, marked
 from tests.real.scenarios import SIGNALS, Play
 from tests.waiting import until
 
 if TYPE_CHECKING:
+    from tests.real.actor import Actor
     from tests.real.lab import Lab
 
 
@@ -183,6 +185,17 @@ def state_directory_deleted(lab: Lab) -> None:
     first.is_gone(outcome="completed")
     second.opens()
     second.is_gone(outcome="completed")
+
+
+def again_with_pid(lab: Lab, pid: int) -> Actor:
+    """Pids are given in a row; the room has its own. A thread of ours may come between: once more."""
+    while True:
+        with open("/proc/sys/kernel/ns_last_pid", "w", encoding="ascii") as last:
+            last.write(str(pid - 1))
+        actor = lab.headless("[[gate=%]] count")
+        if actor.process.pid == pid:
+            return actor
+        kill(actor.process)
 
 
 def by_each_signal(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 
 from tests.real.scenarios import Play, common
-from tests.real.scenarios.claude_code import dialogs, sessions
+from tests.real.scenarios.claude_code import background, dialogs, processes, sessions
 
 ENDS = {"SIGINT": "interrupted", "SIGTERM": "killed", "SIGHUP": "killed", "SIGKILL": "killed"}
 
@@ -38,7 +38,14 @@ PLAYS: dict[str, Play] = {
     "three sessions in one directory": common.three_in_one_directory,
     "parallel starts": common.parallel_starts,
     "resumed from another directory": sessions.resumed_from_another_directory,
+    "started from another agent's shell": processes.from_another_ones_shell,
+    "wrapper killed, agent alive": processes.wrapper_killed,
+    "daemon's client quits, work goes on": background.client_quits,
+    "native background session killed and respawned": background.killed_and_respawned,
+    "200 KB prompt": processes.big_prompt,
+    "stale records, pid now another agent's": processes.pid_of_the_dead_reused,
     "terminal closed": common.terminal_closed,
+    "binary upgraded under a live process": processes.upgraded,
     "state directory deleted": common.state_directory_deleted,
 }
 CANNOT: dict[str, str] = {
