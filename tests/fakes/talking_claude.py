@@ -6,6 +6,7 @@ FAKE_FAULT makes it misbehave as a later version, or a broken install, might:
     silent     it starts and shows nothing
     deaf       it shows its prompt and hears nothing
     dying      it ends at once, with a word on why
+    telling    it ends at once, and tells of its environment
 """
 
 from __future__ import annotations
@@ -38,6 +39,10 @@ class TalkingClaude(Claude):
             sys.exit(0)
         if FAULT == "dying":
             print("cannot read my settings: out of cheese", file=sys.stderr)
+            sys.exit(3)
+        if FAULT == "telling":
+            for name in ("A_SECRET", "ANTHROPIC_API_KEY", "HOME", "PATH"):
+                print(f"{name} is {os.environ.get(name)}", file=sys.stderr)
             sys.exit(3)
         if FAULT == "silent":
             _for_ever()

@@ -54,17 +54,16 @@ def test_tmp_is_its_own_but_for_what_is_kept(tmp_path: Path) -> None:
 
 
 def test_nothing_but_its_own_tmp_can_be_written(tmp_path: Path) -> None:
-    (tmp_path / "kept").write_text("here")
+    """Asks, and does not try: were it otherwise, a test must not write to the machine."""
+    places = ["/", "/etc", "/var/tmp", os.path.expanduser("~"), str(tmp_path)]
     script = (
-        "import os, pty, sys\n"
-        f"for path in ({str(tmp_path / 'kept')!r}, '/etc/hostname', os.path.expanduser('~/.new')):\n"
-        "    try: open(path, 'a')\n"
-        "    except OSError as error: print(error.strerror)\n"
+        "import os, pty\n"
+        f"print(*[path for path in {places!r} if not os.statvfs(path).f_flag & os.ST_RDONLY])\n"
         "open('/tmp/new', 'w'), open('/dev/null', 'w'), pty.openpty()\n"
     )
     words = room.words([sys.executable, "-c", script], [str(tmp_path)], read_only=True)
     done = subprocess.run(words, capture_output=True, text=True, timeout=60, check=False)
-    assert (done.stdout.splitlines(), done.stderr) == (["Read-only file system"] * 3, "")
+    assert (done.stdout.strip(), done.stderr, done.returncode) == ("", "", 0)
     assert room.obstacle(read_only=True) is None
 
 

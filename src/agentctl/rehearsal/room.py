@@ -42,7 +42,8 @@ def words(program: Sequence[str], keep: Sequence[str] = (), *, read_only: bool =
     """The command that runs `program` in a room. `keep`: directories below /tmp that stay visible."""
     kept = [word for path in keep for word in ("--keep", path)]
     only = ["--read-only"] if read_only else []
-    return [sys.executable, "-m", NAME, *only, *kept, "--", *program]
+    # -P: where a person stands there may be a signal.py or a socket.py of their own
+    return [sys.executable, "-P", "-m", NAME, *only, *kept, "--", *program]
 
 
 def obstacle(*, read_only: bool = False) -> str | None:

@@ -38,7 +38,7 @@ def visit(
     """First the agent, then each step as it happens; {"broken": …} if the walk itself failed."""
     path = environ.get("PATH", os.defpath)
     sources = os.path.dirname(os.path.dirname(agentctl.__file__))
-    walk = [sys.executable, "-m", "agentctl.rehearsal.walk", adapter, binary, str(patience)]
+    walk = [sys.executable, "-P", "-m", "agentctl.rehearsal.walk", adapter, binary, str(patience)]
     needed = [sources, *path.split(os.pathsep), binary, os.path.realpath(binary)]
     with tempfile.TemporaryFile("w+", errors="replace") as errors:
         walking = subprocess.Popen(

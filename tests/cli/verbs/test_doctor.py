@@ -177,6 +177,19 @@ def test_live_no_file_of_the_person_is_touched(installed: TalkingStage) -> None:
 
 
 @needs_a_room
+def test_live_the_agent_gets_no_variable_of_the_person_but_path(installed: TalkingStage) -> None:
+    installed.environ |= {"ANTHROPIC_API_KEY": "of the person", "A_SECRET": "of the person"}
+    _, agent = live(installed, fault="telling")
+    assert len(agent["steps"]) == 2
+    for step in agent["steps"]:
+        said = "".join(step["said"])
+        assert "A_SECRET is None" in said
+        assert "ANTHROPIC_API_KEY is none" in said
+        assert f"HOME is {installed.home}" not in said
+        assert f"PATH is {installed.environ['PATH']}" in said
+
+
+@needs_a_room
 def test_live_ctrl_c_ends_all_that_was_started(installed: TalkingStage) -> None:
     installed.fault = "silent"
     installed.install()

@@ -8,6 +8,7 @@ from agentctl.rehearsal.expect import EXITED, GONE, Expected, Signal, Telling, V
 
 _ANSWER = r"/opencode\.db#ses_\w+/msg_\w+$"
 _ALIVE = Signal("its process is there", "alive", "kernel")
+_RESTS = Signal("no turn is open in its database", "idle", "derived", note="^no turn is open")
 _LOGGED = Signal(
     "its own lines in the log name the session",
     "alive",
@@ -34,7 +35,7 @@ def expected(_: Version) -> Expected:
     return Expected(
         versions=("1.18.33",),
         terminal={
-            "start": Telling("idle", (_ALIVE,), named=False, blind=True),
+            "start": Telling("idle", (_ALIVE, _RESTS), named=False),
             "work": Telling("running", (_LOGGED, _OPEN)),
             "permission": Telling("waiting", (_LOGGED, _ASKS), waiting_for="permission"),
             "tool": Telling("running", (_LOGGED, _OPEN)),
