@@ -18,7 +18,8 @@ NOT_TOLD = "only commands that leave the sandbox say so in the rollout; what els
 def outside_the_sandbox(command: str) -> str:
     """A call for which Codex asks a person."""
     wanted = {"cmd": command, "sandbox_permissions": "require_escalated", "justification": "May I?"}
-    return f"[[call=exec_command:{json.dumps(wanted)}]]"
+    patient = {"yield_time_ms": 30_000}  # else Codex goes on without the command's end after 10 s
+    return f"[[call=exec_command:{json.dumps(wanted | patient)}]]"
 
 
 def permission_asked(lab: Lab) -> None:
@@ -61,7 +62,7 @@ def question_asked(lab: Lab) -> None:
     actor.terminal.type("/plan")
     actor.terminal.shows("switch to Plan mode")
     actor.presses("Enter")
-    actor.terminal.shows("Plan mode (shift+tab")
+    actor.terminal.shows("for Plan mode")
     actor.is_now("idle")
     actor.says(f"[[call=request_user_input:{json.dumps({'questions': [QUESTION]})}]] [[gate=%]] go on")
     actor.terminal.shows("enter to submit answer")
