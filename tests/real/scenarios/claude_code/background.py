@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import signal
 import subprocess
 from typing import TYPE_CHECKING
@@ -24,23 +25,35 @@ def _job(lab: Lab, script: str) -> Actor:
     subprocess.run(
         command, env=lab.environ, cwd=lab.work, stdin=subprocess.DEVNULL, capture_output=True, check=True
     )
-    lab.model.journal.wait("asked", mark, deadline=PATIENCE)
-    return lab.enters(_running(f"{mark} "), mark)
+    return lab.enters(_worker(lab), mark)
 
 
-def _running(words: str) -> ProcessIdentity:
-    """The process that runs the job: these words are in its arguments. Not the host of its terminal."""
+def _worker(lab: Lab, after: Actor | None = None) -> ProcessIdentity:
+    """The process that runs the only job. A spare may take it, whose arguments never tell: then the
+    supervisor's list does, a moment later. `after`: another one than this."""
+    known = after.process.pid if after else 0
     found: list[ProcessIdentity] = []
 
     def is_there() -> bool:
+        listed = _listed(lab)
         for process in procfs.read_table().values():
-            argv = " ".join(process.argv) if process.alive else ""
-            if words in argv and "claude" in argv and "--bg-pty-host" not in argv:
+            if not process.alive or process.pid == known or not process.comm.startswith("claude"):
+                continue
+            respawned = after is not None and process.argv[-1].endswith(f"{after.session_id}.jsonl")
+            if process.pid == listed or (respawned and "--bg-pty-host" not in process.argv):
                 found.append(process.identity)
         return bool(found)
 
-    until(is_there, f"a process runs {words}", PATIENCE)
+    until(is_there, "a process runs the job", PATIENCE)
     return found[0]
+
+
+def _listed(lab: Lab) -> int:
+    try:
+        workers = json.loads((lab.home / ".claude/daemon/roster.json").read_text())["workers"]
+    except (FileNotFoundError, ValueError):  # not there yet, or caught while it is written
+        return 0
+    return next((int(worker.get("replPid", 0)) for worker in workers.values()), 0)
 
 
 def client_quits(lab: Lab) -> None:
@@ -64,6 +77,6 @@ def killed_and_respawned(lab: Lab) -> None:
     first.is_held()
     first.signal(signal.SIGKILL)
     first.is_gone(outcome="killed")
-    second = lab.enters(_running(f"{first.session_id}.jsonl"), RESTARTED, first.session_id)
+    second = lab.enters(_worker(lab, after=first), RESTARTED, first.session_id)
     second.is_now("running")
     second.has_answer()

@@ -17,7 +17,7 @@ from tests.real.scenarios import common
 if TYPE_CHECKING:
     from tests.real.lab import Lab
 
-CHILD = "CLAUDE_CODE_CHILD_SESSION"
+LOST = "it inherited CLAUDE_CODE_CHILD_SESSION, and keeps neither record nor transcript"
 
 
 def from_another_ones_shell(lab: Lab) -> None:
@@ -36,8 +36,8 @@ def from_another_ones_shell(lab: Lab) -> None:
     inner.opens()
     inner.is_gone(outcome="completed")
     outer.is_gone(outcome="completed")
-    lost = lab.tui(**{CHILD: "1"})
-    lost.is_now("idle", blind=f"it inherited {CHILD}, and keeps neither record nor transcript")
+    lost = lab.tui(CLAUDE_CODE_CHILD_SESSION="1")
+    lost.is_now("idle", blind=LOST)
     rows = [row for row in lab.rows() if row["pid"] == lost.process.pid]
     assert [(row["id"], row["status"], row["activity"]) for row in rows] == [
         (None, "running", "unknown")
