@@ -15,7 +15,9 @@ from agentctl.errors import AgentctlError, Unsupported
 from agentctl.rehearsal import room, visit
 from agentctl.wire import rehearsed
 
-PATIENCE = 30.0  # seconds that a step may take to come: some TUIs take ten to draw their first screen
+PATIENCE = (
+    60.0  # seconds that a step may take to come: OpenCode's first screen took 24 on a busy machine
+)
 COLOURS = {
     "as expected": "green",
     "drifted": "red",

@@ -3,7 +3,6 @@
 `--live` meets a fake Claude Code that talks to the built-in model, in a real room.
 """
 
-import os
 import signal
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,8 +10,11 @@ from typing import Any
 
 import pytest
 
+from agentctl.errors import Gone
 from agentctl.rehearsal import room
 from agentctl.truth import procfs
+from agentctl.truth.model import ProcessIdentity
+from agentctl.truth.pidfd import Handle
 from tests.cli import hostile
 from tests.fakes.demo import DemoStage
 from tests.fakes.talking_claude import TalkingStage
@@ -193,17 +195,17 @@ def test_live_the_agent_gets_no_variable_of_the_person_but_path(installed: Talki
 def test_live_ctrl_c_ends_all_that_was_started(installed: TalkingStage) -> None:
     installed.fault = "silent"
     installed.install()
-    ours = os.readlink("/proc/self/ns/pid")
     with started(installed, "doctor", "--live", "claude-code") as asked:
         read_until(asked, b"claude-code 2.1.325")
-        # the room is ours: it is a child of what we started
-        until(lambda: bool(_rooms_of(asked.pid) - {ours}), "the room is there")
-        rooms = _rooms_of(asked.pid) - {ours}
+        until(lambda: len(_below(asked.pid)) >= 4, "the room, its first process, the walk, the agent")
+        handles = [Handle(identity) for identity in _below(asked.pid)]
         asked.send_signal(signal.SIGINT)
         assert asked.wait(DEADLINE) == 130
         assert asked.stderr is not None
         assert asked.stderr.read() == b""
-    until(lambda: not rooms & _namespaces(), "everything in the room has ended")
+    for handle in handles:
+        assert handle.wait(DEADLINE), f"{handle.identity.address} goes on"
+        handle.close()
 
 
 def test_live_what_is_not_installed_is_said(stage: DemoStage) -> None:
@@ -239,21 +241,12 @@ def _everything(directory: Path) -> dict[str, tuple[object, ...]]:
     return found
 
 
-def _rooms_of(pid: int) -> set[str]:
-    """Pid namespaces of a process's descendants."""
-    table = procfs.read_table()
-    family = {pid}
-    while more := {p.pid for p in table.values() if p.parent in family} - family:
-        family |= more
-    return {name for one in family if (name := _namespace(one))}
-
-
-def _namespaces() -> set[str]:
-    return {name for pid in procfs.read_table() if (name := _namespace(pid))}
-
-
-def _namespace(pid: int) -> str:
-    try:
-        return os.readlink(f"/proc/{pid}/ns/pid")
-    except OSError:  # ended meanwhile, or another user's
-        return ""
+def _below(pid: int) -> list[ProcessIdentity]:
+    """Whatever that process has started, by asking each for its children: nobody else is looked at."""
+    found: list[ProcessIdentity] = []
+    for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split():
+        try:
+            found += [procfs.read_process(int(child), procfs.boot_id()).identity, *_below(int(child))]
+        except (Gone, FileNotFoundError, ProcessLookupError):  # ended meanwhile
+            continue
+    return found

@@ -44,7 +44,7 @@ def parser() -> Parser:
         "--patience",
         type=seconds,
         metavar="TIME",
-        help="how long one step of --live may take (default 30s)",
+        help="how long one step of --live may take (default 1m)",
     )
     words.add_common(made)
     return made
@@ -57,7 +57,7 @@ def run(arguments: argparse.Namespace) -> int:
         patience = rehearsed.PATIENCE if arguments.patience is None else arguments.patience
         return rehearsed.run(arguments.live, patience, as_json=arguments.json)
     if arguments.patience is not None:
-        raise UsageError("--patience is for --live", "example: agentctl doctor --live --patience 1m")
+        raise UsageError("--patience is for --live", "example: agentctl doctor --live --patience 2m")
     found = [*findings.of_machine(), *findings.of_state(os.environ), *findings.of_settings(os.environ)]
     found += _agents(arguments.deadline)
     found += findings.of_extras()
