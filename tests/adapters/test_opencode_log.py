@@ -78,6 +78,9 @@ class TestOwners:
         old, new = did(puppet, "work"), did(puppet, "new", "work")
         for session_id in (old, new):
             assert told(stage.session(session_id)) == (puppet.pid, "running", "working")
+        did(puppet, "rest", f"use {old}", "rest")
+        assert told(stage.session(old)) == (None, "stopped", "completed")
+        assert told(stage.session(new)) == (puppet.pid, "idle", "idle")
 
     def test_the_session_in_its_arguments_may_be_left_too(self, stage: OpenCodeStage) -> None:
         first = tui(stage)

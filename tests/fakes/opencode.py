@@ -269,6 +269,7 @@ class OpenCode(Player):
         self.children.append(subprocess.Popen(["cat"], stdin=subprocess.PIPE, start_new_session=True))
 
     def rest(self) -> None:
+        self._note(f'"exiting loop" session.id={self.session}')
         self._part(
             {"type": "text", "text": "done", "time": {"start": milliseconds(), "end": milliseconds()}}
         )
@@ -314,6 +315,9 @@ class OpenCode(Player):
     def use(self, session: str) -> None:
         """Go on with another session, as from the list in the TUI."""
         self.session = session
+        last = "select id from message where session_id = ? order by time_created desc limit 1"
+        found = self.db.execute(last, (session,)).fetchone()
+        self.message = found[0] if found else ""
 
     def sub(self) -> None:
         """A sub-agent: its session is the current one from now on."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import itertools
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Callable
@@ -31,6 +32,8 @@ Form = Callable[[str], list[str]]  # a prompt, as words of the command line
 class Lab:
     def __init__(self, pin: Pin, root: Path, watcher: Watcher) -> None:
         assert os.environ.get(room.ROOM), "a lab lives in a room: make test-real"
+        # What a shell starts in the background ignores it, and so would the agents.
+        signal.signal(signal.SIGINT, signal.default_int_handler)
         self.pin, self.root, self.watcher = pin, root, watcher
         self.home, self.work = root / "home", root / "work"
         self.home.mkdir(parents=True)

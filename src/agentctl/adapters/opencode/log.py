@@ -7,7 +7,7 @@ descriptor that appends stands where its own last write ended. The line that end
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 from agentctl.errors import Gone, SourceError
@@ -21,7 +21,8 @@ RUN = re.compile(rb"timestamp=(\S+) level=\w+ run=(\w+) ")
 # Lines with words of a person's own, such as the commands it asks for, are not among these.
 ABOUT = re.compile(
     rb"timestamp=(\S+) level=\w+ run=(\w+) message="
-    rb'(?:created id|(?:loop|process|"exiting loop") session\.id)=(ses_\w+)(?: messageID=(msg_\w+))?'
+    rb'(?:created id|(?:loop|process|"exiting loop") session\.id)=(ses_\w+)'
+    rb"(?: messageID=(msg_\w+)| step=(\d+))?"
 )
 ASKING = re.compile(rb"timestamp=(\S+) level=\w+ run=(\w+) message=asking id=per_")
 
@@ -43,6 +44,7 @@ class Mention(NamedTuple):
     session: str
     message: str | None  # that it begins to write
     at: float
+    begins: bool  # a turn
 
 
 class Run(NamedTuple):
@@ -62,6 +64,7 @@ class Log:
         self._runs: dict[int, Run] = {}  # by pid
         self._last: dict[str, Mention] = {}  # by session
         self._by_run: dict[str, dict[str, Mention]] = {}  # the same, of each run
+        self._latest: dict[str, dict[str, int]] = {}  # by run and session: where a turn began
         self._begun: set[str] = set()  # messages
         self._asked: dict[str, float] = {}  # by run: when it last asked for a permission
 
@@ -84,6 +87,17 @@ class Log:
         """The latest line of its own on each session."""
         run = self._runs.get(process.pid)
         return self._by_run.get(run.id, {}) if run is not None else {}
+
+    def current(self, process: Process, sessions: Container[str]) -> str | None:
+        """Of these, the one in which it began a turn last. (The last line may be on one that a person
+        has left at work.)"""
+        mine = {id_: said.offset for id_, said in self.worked_on(process).items()}
+        began = self._latest.get(self._runs[process.pid].id, {}) if mine else {}
+        for offsets in (began, mine):
+            known = {offset: id_ for id_, offset in offsets.items() if id_ in sessions}
+            if known:
+                return known[max(known)]
+        return None
 
     def writer(self, last: Last) -> Mention | None:
         """The latest line on a session, if it is as new as its last message."""
@@ -140,6 +154,9 @@ class Log:
                 before = known.get(mention.session)
                 if before is None or before.offset <= mention.offset:
                     known[mention.session] = mention
+            if mention.begins:
+                began = self._latest.setdefault(mention.run, {})
+                began[mention.session] = max(began.get(mention.session, 0), mention.offset)
             if mention.message is not None:
                 self._begun.add(mention.message)
         if run is not None:
@@ -150,13 +167,14 @@ class Log:
 
 def _mentions(piece: files.Piece) -> Iterator[Mention]:
     for found in ABOUT.finditer(piece.data):
-        stamp, run, session, message = found.groups()
+        stamp, run, session, message, step = found.groups()
         yield Mention(
             piece.offset + found.start(),
             run.decode(),
             session.decode(),
             message.decode() if message else None,
             _time(stamp),
+            step == b"0",
         )
 
 

@@ -55,13 +55,13 @@ def _logged(users: Users, roots: Sequence[Row]) -> list[Tie]:
     log, by_id = users.log, {row.id: row for row in roots}
     for call in users.calls:
         mine = {id_: told for id_, told in log.worked_on(call.process).items() if id_ in by_id}
-        latest = max((mention.offset for mention in mine.values()), default=0)
+        current = log.current(call.process, by_id)
         for session_id, mention in mine.items():
             row = by_id[session_id]
             last = log.writer(row.last) if row.unfinished else None
             if last is not None and last.run != mention.run:
                 continue  # another process has gone on with it: the open turn is that one's
-            if call.kind == "server" or mention.offset == latest or last is not None:
+            if call.kind == "server" or session_id == current or last is not None:
                 where = f"{log.path}@{mention.offset}"
                 ties.append(Tie(session_id, call.process, "held open", where, call.kind == "server"))
     return sorted(ties, key=lambda tie: -int(tie.address.rpartition("@")[2]))
