@@ -1,8 +1,8 @@
 """What a terminal shows after some bytes, and what it answers to them. Pure: bytes in, replies out.
 
 As much of a terminal as agents use: places, erasing, scrolling, wide characters. Colours are dropped.
-Agents ask where the cursor is and what the terminal can do. Those we know start without an answer too;
-what Codex 0.166 cannot do without is a size: at 0 by 0, as a new pseudo-terminal has it, it shows nothing.
+Agents ask where the cursor is and what the terminal can do. The pinned ones start without an answer
+too. What Codex 0.166 does need is a size: at 0 by 0, as a new pseudo-terminal has it, it shows nothing.
 """
 
 from __future__ import annotations
