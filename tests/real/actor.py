@@ -92,6 +92,12 @@ class Actor:
         self.terminal.shows(text)
         return time.time()
 
+    def has_id(self) -> str:
+        """Waits until it has written down its session: some do it after they have asked the model."""
+        until(lambda: self.who().session_id is not None, f"{self.name} writes its session", PATIENCE)
+        assert self.session_id is not None
+        return self.session_id
+
     def unsettled(self) -> None:
         self.lab.watcher.unsettled(self.who(), time.time())
 
@@ -114,7 +120,7 @@ class Actor:
 
     def is_elsewhere(self, **more: str) -> None:
         """It goes on with another session: nobody runs the one that it had."""
-        until(lambda: self.who().session_id is not None, f"{self.name} has written down its session")
+        self.has_id()
         now = time.time()
         old = self.who()._replace(name=f"what {self.name} left", process=None)
         self.session_id, self.mark = None, marked("")[0]

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 from tests.ending import kill
 from tests.real.actor import identity_of, marked
 from tests.real.scenarios import SIGNALS, Play
-from tests.waiting import until
 
 if TYPE_CHECKING:
     from tests.real.actor import Actor
@@ -149,8 +148,8 @@ def parallel_starts(lab: Lab) -> None:
     actors = [lab.headless("[[gate=%]] count") for _ in range(4)]
     for actor in actors:
         actor.is_held()
-    until(lambda: all(actor.who().session_id for actor in actors), "each has written down its session")
     for actor in actors:
+        actor.has_id()
         actor.is_now("running")
     told = {row["id"]: row["pid"] for row in lab.rows()}
     assert told == {actor.session_id: actor.process.pid for actor in actors}

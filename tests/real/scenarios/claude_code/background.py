@@ -60,8 +60,7 @@ def client_quits(lab: Lab) -> None:
     """Both clients there are: who starts a job, and who looks at it in a terminal."""
     actor = _job(lab, "[[gate=%]] count")
     actor.is_held()
-    assert actor.session_id is not None
-    attach = [lab.program, "attach", actor.session_id[:8]]
+    attach = [lab.program, "attach", actor.has_id()[:8]]
     terminal = Terminal(lab.root / "tmux", attach, lab.environ, str(lab.work))
     terminal.shows(actor.mark)
     actor.is_now("running")
@@ -75,6 +74,7 @@ def killed_and_respawned(lab: Lab) -> None:
     """It is dead until the supervisor has started it again; then the same session goes on."""
     first = _job(lab, "[[gate=%]] count")
     first.is_held()
+    first.has_id()
     first.signal(signal.SIGKILL)
     first.is_gone(outcome="killed")
     second = lab.enters(_worker(lab, after=first), RESTARTED, first.session_id)

@@ -22,8 +22,7 @@ def _ended(lab: Lab) -> str:
     """A session that somebody has used before."""
     actor = lab.headless("hello")
     actor.is_gone(outcome="completed")
-    assert actor.session_id is not None
-    return actor.session_id
+    return actor.has_id()
 
 
 def _resumed(lab: Lab, session_id: str, *words: str, cwd: Path | None = None) -> Actor:
@@ -43,7 +42,7 @@ def resume_headless(lab: Lab) -> None:
     actor.is_gone(outcome="completed")
     actor = lab.headless("[[gate=%]] go on", "--continue")
     actor.is_held()
-    assert actor.session_id == session_id
+    assert actor.has_id() == session_id
     actor.opens()
     actor.is_gone(outcome="completed")
 
@@ -55,8 +54,8 @@ def resume_in_the_tui(lab: Lab) -> None:
     actor.says("hello")
     actor.has_answer()
     _leaves(actor)
-    session_id = actor.session_id
-    for words in (["--resume", str(session_id)], ["--continue"]):
+    session_id = actor.has_id()
+    for words in (["--resume", session_id], ["--continue"]):
         actor = lab.tui(*words)
         actor.session_id = session_id
         actor.is_now("idle", since=actor.sees("ok: "))
@@ -82,10 +81,10 @@ def fork(lab: Lab) -> None:
     """A copy with an id of its own; the origin stays as it was."""
     origin = lab.headless("hello")
     origin.is_gone(outcome="completed")
-    assert origin.session_id is not None
-    actor = lab.headless("[[gate=%]] go on", "--resume", origin.session_id, "--fork-session")
+    actor = lab.headless("[[gate=%]] go on", "--resume", origin.has_id(), "--fork-session")
     actor.is_held()
-    assert actor.session_id != origin.session_id
+    assert actor.has_id() != origin.session_id
+    actor.is_now("running")
     origin.is_now("stopped", outcome="completed")
     actor.opens()
     actor.is_gone(outcome="completed")
