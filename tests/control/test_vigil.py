@@ -15,6 +15,7 @@ from agentctl.testing import Puppet, Stage
 from agentctl.truth.judge import judge
 from agentctl.truth.model import Evidence, Observation, ProcessIdentity, Session
 from agentctl.truth.survey import Survey
+from agentctl.truth.watch import Watch
 from tests.fakes.demo import DemoStage
 from tests.fakes.stages import stages
 from tests.waiting import until
@@ -190,6 +191,25 @@ def test_others_do_not_wake_it(stage: DemoStage, monkeypatch: pytest.MonkeyPatch
     assert kept.looks == looks
     puppet.kill()
     assert kept.end() == ["stopped"]
+
+
+def test_one_that_writes_all_the_time_does_not_make_us_late(
+    stage: DemoStage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """There is always something that has happened: the clock must be asked, too."""
+    _, session = working(stage)
+    monkeypatch.setattr(Watch, "wait", lambda *_: True)
+    late: list[Session] = []
+
+    def run() -> None:
+        with Vigil([session], "stopped") as vigil:
+            assert list(vigil.keep(0.1)) == []
+            late.extend(subject.session for subject in vigil.pending)
+
+    thread = threading.Thread(target=run, daemon=True)
+    thread.start()
+    thread.join(LONG)
+    assert [each.seen.session_id for each in late] == [session.seen.session_id]
 
 
 def test_a_long_wait_is_no_reason_for_a_long_rest(

@@ -1,14 +1,17 @@
 """Waiting for a change or an end, without polling."""
 
 import os
+import sqlite3
 import threading
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
 from agentctl.errors import Gone
 from agentctl.truth.pidfd import Handle
+from agentctl.truth.sqlite_ro import Database
 from agentctl.truth.watch import Watch
 from tests.fakes.stranger import Stranger
 
@@ -84,6 +87,25 @@ def test_the_end_of_a_process_wakes(tmp_path: Path) -> None:
         stranger.end()
         assert watch.wait(LONG)
         assert watch.wait(0), "it stays ended"
+
+
+def test_a_database_wakes_when_it_is_written_and_not_when_it_is_read(tmp_path: Path) -> None:
+    """To read its log, SQLite opens that for writing: one that looks when woken would never sleep."""
+    path = tmp_path / "s.db"
+    with closing(sqlite3.connect(path)) as writer, Watch() as watch:
+        writer.execute("PRAGMA journal_mode = WAL")
+        writer.execute("CREATE TABLE said (word)")
+        for name in (path, f"{path}-wal"):
+            watch.add_file(str(name))
+        for _ in range(2):
+            with Database(str(path)) as database:
+                database.rows("SELECT * FROM said")
+            assert not watch.wait(0)
+            with writer:
+                writer.execute("INSERT INTO said VALUES ('hello')")
+            assert watch.wait(LONG)
+            while watch.wait(0):  # the rest of that change
+                pass
 
 
 def test_a_directory_that_is_not_there(tmp_path: Path) -> None:

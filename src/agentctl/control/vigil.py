@@ -103,10 +103,14 @@ class Vigil:
         while self.pending:
             began = time.monotonic()
             yield from self._look()
-            if self._set_up() or any(subject.doubts for subject in self.pending):
+            unsure = self._set_up() or any(subject.doubts for subject in self.pending)
+            left = _left(end)
+            if left == 0.0:  # said by the clock: one that writes all the time is never quiet
+                return
+            if unsure:
                 continue  # it may have changed before we watched; and a doubt deserves a second look
             took = time.monotonic() - began
-            if not self.pending or not self._watch.wait(_left(end)):
+            if not self.pending or not self._watch.wait(left):
                 return
             self._rest(REST * took, end)
 

@@ -17,8 +17,10 @@ from agentctl.errors import Gone, SourceError, Unsupported
 from agentctl.truth.files import translated
 from agentctl.truth.pidfd import LONGEST, Handle
 
-# IN_MODIFY | IN_CLOSE_WRITE | IN_MOVED_FROM | IN_MOVED_TO | IN_CREATE | IN_DELETE | IN_MOVE_SELF
-_CHANGES = 0x002 | 0x008 | 0x040 | 0x080 | 0x100 | 0x200 | 0x800
+# IN_MODIFY | IN_MOVED_FROM | IN_MOVED_TO | IN_CREATE | IN_DELETE | IN_MOVE_SELF. IN_CLOSE_WRITE is not
+# among them: each write is told anyway, and SQLite opens a log for writing even to read it, so that our
+# own look at a database would wake us to look again, for ever.
+_CHANGES = 0x002 | 0x040 | 0x080 | 0x100 | 0x200 | 0x800
 _OF_ITSELF = 0x800 | 0x2000 | 0x4000 | 0x8000  # MOVE_SELF, UNMOUNT, Q_OVERFLOW, IGNORED: look again
 _IGNORED = 0x8000
 _NONBLOCK = os.O_NONBLOCK | os.O_CLOEXEC

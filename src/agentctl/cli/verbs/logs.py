@@ -21,6 +21,7 @@ EXAMPLES = """\
   agentctl logs 4f2a -n 50        the last 50 messages
   agentctl logs -f 4f2a           and what comes next, until it ends
   agentctl logs -f 4f2a --json    one message a line, for a script"""
+BREATH = 0.1  # seconds between two looks while it writes
 
 
 def parser() -> Parser:
@@ -67,6 +68,9 @@ def _follow(session: Session, conversation: Conversation, last: str | None, *, a
             last = messages[-1].key if messages else last
             if not ended:
                 watch.wait()
+                # An agent that writes all the time is read at this pace; and what it has just written
+                # to a database can be read a moment later than it wakes us.
+                handle.wait(BREATH)
 
 
 def _print(messages: list[Message], *, as_json: bool) -> None:
