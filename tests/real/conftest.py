@@ -6,12 +6,15 @@ Outside a room a real agent could see, and be seen by, everything on the machine
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from agentctl.rehearsal.room import ROOM
-from tests.real.pins import CHOSEN, agents
+from tests.real.desk import Desk, Quiet
+from tests.real.lab import Lab
+from tests.real.pins import CHOSEN, agents, chosen
 
 HERE = Path(__file__).parent
 OUTSIDE = (HERE / "unit", HERE / "test_versions.py")  # the latter is skipped there, with the reason
@@ -33,3 +36,20 @@ def pytest_ignore_collect(collection_path: Path) -> bool | None:
     ):
         return None
     return True
+
+
+@pytest.fixture(scope="session")
+def quiet_lab() -> Iterator[Lab]:
+    """One for all tests that only want an agent to be there."""
+    pin = chosen()
+    assert pin is not None
+    made = Lab(pin, Path("/tmp/desk"), Quiet())
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def desk(quiet_lab: Lab) -> Iterator[Desk]:
+    made = Desk(quiet_lab)
+    yield made
+    made.clear()

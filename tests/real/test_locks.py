@@ -1,0 +1,22 @@
+"""A launched agent holds its directory exactly while its process lives. On this run's real agent."""
+
+from __future__ import annotations
+
+import signal
+
+from tests.real.desk import Desk
+
+
+def test_one_directory_one_agent(desk: Desk) -> None:
+    first = desk.launches("[[gate=%]] count")
+    refused = desk.agentctl("launch", desk.adapter, "-p", "me too")
+    assert (refused.code, refused.out) == (4, ""), refused
+    assert first.id in refused.err
+    assert [row["id"] for row in desk.agentctl("list", "--json").json()["sessions"]] == [first.id]
+    beside = desk.launches("[[gate=%]] count", "--force")
+    assert beside.id != first.id
+    desk.signals(first.id, signal.SIGKILL)
+    assert desk.locked() == [str(desk.work)]  # the other one's
+    desk.signals(beside.id, signal.SIGKILL)
+    assert desk.locked() == []
+    desk.agentctl("stop", desk.launches("[[gate=%]] count").id)

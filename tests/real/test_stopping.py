@@ -1,0 +1,58 @@
+"""What `stop` promises, on the real agent that this run is about: the room is empty afterwards."""
+
+from __future__ import annotations
+
+from tests.real.desk import Desk
+
+
+def test_stopped_while_the_model_speaks(desk: Desk) -> None:
+    launched = desk.launches("[[gate=%]] count")
+    desk.held(launched)
+    ran = desk.agentctl("stop", launched.id, "--json")
+    assert ran.code == 0, ran
+    [proof] = ran.json()["stopped"]
+    assert (proof["id"], proof["already"], proof["survivors"]) == (launched.id, False, [])
+    assert proof["ended"] >= 1
+    desk.nobody_is_left()
+    if not desk.facts.late:  # else it has written nothing, and there is no session
+        assert desk.row(launched.id)["outcome"] == desk.facts.endings["stop"][0]
+
+
+def test_stopped_while_a_command_runs(desk: Desk) -> None:
+    """Two of them, one put into a session of its own: neither is left behind. Once more is fine."""
+    errand, detached = desk.lab.errand(desk.work), desk.lab.errand(desk.work)
+    command = f"setsid {detached.command} & {errand.command}"
+    launched = desk.launches(f"[[tool={command}]] work")
+    errand.begun()
+    detached.begun()
+    ran = desk.agentctl("stop", launched.id)
+    assert ran.code == 0, ran
+    outcome, _ = desk.facts.endings["stop"]
+    assert ran.lines[0].startswith(f"{launched.id} stopped ({outcome}")
+    assert "0 survivors" in ran.lines[0]
+    assert not errand.runs
+    assert not detached.runs
+    desk.nobody_is_left()
+    again = desk.agentctl("stop", launched.id)
+    assert again.code == 0
+    assert again.lines == [f"{launched.id} had stopped already ({_how(ran.lines[0])})"]
+
+
+def test_stopped_at_its_prompt_though_we_did_not_start_it(desk: Desk) -> None:
+    actor = desk.lab.tui(cwd=desk.lab.work)
+    actor.says("[[say=hello]]")
+    actor.heard("answered")
+    assert (
+        desk.agentctl("wait", f"pid:{actor.process.pid}", "--for", "idle", "--timeout", "60s").code == 0
+    )
+    session_id = actor.who().session_id
+    assert session_id is not None
+    ran = desk.agentctl("stop", session_id)
+    assert ran.code == 0, ran
+    assert "0 survivors" in ran.lines[0]
+    desk.nobody_is_left(but="tmux")
+    assert desk.row(session_id)["status"] == "stopped"
+
+
+def _how(line: str) -> str:
+    return line.partition("(")[2].partition(")")[0]
