@@ -51,7 +51,7 @@ class Run(NamedTuple):
     """What one process has written."""
 
     id: str  # "": nothing yet
-    first: float = 0.0  # the time of the first line that we have read of all
+    first: float = 0.0  # the time of the first of its lines that we have read; 0: we have read all
     last: float = 0.0  # the time of its own last line; those before have all been written
     talks: bool = False  # tells of all it does, not of errors alone, as its settings may want
 
@@ -136,12 +136,12 @@ class Log:
             self._runs[process.pid] = Run("")
             return
         piece = files.before(path, position, WINDOW)
-        first = RUN.match(piece.data)
         mine = RUN.match(piece.data, piece.data.rfind(b"\n", 0, -1) + 1)
         # emptied or written over since, it tells nothing
-        if first and mine and position <= piece.size and piece.data.endswith(b"\n"):
+        if mine and position <= piece.size and piece.data.endswith(b"\n"):
             run = mine[2].decode()
-            begins = _time(first[1]) if piece.offset else 0.0
+            own = (found[1] for found in RUN.finditer(piece.data) if found[2] == mine[2])
+            begins = _time(next(own)) if piece.offset else 0.0
             talks = b" level=INFO run=" + mine[2] in piece.data
             self._runs[process.pid] = Run(run, begins, _time(mine[1]), talks)
             self._learn(piece, run)

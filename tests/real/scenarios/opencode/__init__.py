@@ -36,7 +36,7 @@ PLAYS: dict[str, Play] = {
     "background shell": sessions.background_shell,
     "two sessions in one directory": sessions.two_in_one_directory,
     "three sessions in one directory": common.three_in_one_directory,
-    "parallel starts": common.parallel_starts,
+    "parallel starts": sessions.parallel_starts,
     "resumed from another directory": sessions.resumed_elsewhere,
     "started from another agent's shell": processes.agent_in_an_agent,
     "daemon's client quits, work goes on": processes.client_quits,

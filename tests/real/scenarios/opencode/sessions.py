@@ -9,6 +9,7 @@ from contextlib import closing
 from typing import TYPE_CHECKING
 
 from tests.real.actor import marked
+from tests.real.scenarios import common
 
 if TYPE_CHECKING:
     from tests.real.actor import Actor
@@ -155,6 +156,12 @@ def two_in_one_directory(lab: Lab) -> None:
     second.signal(signal.SIGKILL)
     second.is_gone(outcome="killed")
     first.is_now("idle")
+
+
+def parallel_starts(lab: Lab) -> None:
+    """Not its very first starts: each of those makes the database, and all but one may fail at it."""
+    _ended(lab)
+    common.parallel_starts(lab)
 
 
 def child_of(lab: Lab, actor: Actor) -> str:
