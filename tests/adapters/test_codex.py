@@ -3,6 +3,7 @@
 import os
 import shutil
 import sqlite3
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -17,6 +18,7 @@ from agentctl.truth.model import Observation, Session, Tokens
 from agentctl.truth.procfs import Process, boot_id, read_process
 from agentctl.truth.survey import Wanted
 from tests.fakes.codex import CodexStage, called, new_id
+from tests.waiting import until
 
 CORPUS = Path(__file__).parent.parent / "corpus" / "codex"
 DAEMON = called("app-server", "--listen", "unix://", "--managed-daemon", bare=True)
@@ -378,6 +380,22 @@ class TestLingeringExec:
         row = stage.row_of(waiting)
         assert row is not None
         assert row.seen.session_id is None
+
+    def test_one_with_nothing_open_is_ending_and_may_be_the_owner(self, stage: CodexStage) -> None:
+        """The kernel closes what a killed process has open some milliseconds before it is gone."""
+        program = "import os, time; os.closerange(0, 1024); time.sleep(600)"
+        ending = subprocess.Popen(
+            [stage.masked("vendor", "bin", "codex"), "-c", program], env=stage.environ
+        )
+        try:
+            until(lambda: not os.listdir(f"/proc/{ending.pid}/fd"), "it has nothing open")
+            puppet, session_id = started(stage, "work")
+            puppet.kill()
+            assert stage.session(session_id).verdict.status == "unknown"
+        finally:
+            ending.kill()
+            ending.wait()
+        assert stage.session(session_id).verdict.outcome == "killed"
 
 
 class TestHistory:

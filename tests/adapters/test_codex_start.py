@@ -301,6 +301,15 @@ class TestLaunched:
         until(lambda: codex.told(session_id)["status"] == "idle", "its turn is over")
         assert codex.owner(session_id).alive
 
+    @pytest.mark.parametrize("ending", ["work 0.1, fade 600", "work 0.1, void 600"])
+    def test_the_last_moments_are_not_its_end(self, codex: Launched, ending: str) -> None:
+        """It lives for some 30 ms without its lock, and without any descriptor while it is killed."""
+        session_id = codex.launch(ending)
+        until(lambda: codex.told(session_id)["status"] not in ("running", "idle"), "it holds nothing")
+        told = codex.told(session_id)
+        assert (told["status"], told["outcome"]) == ("unknown", None)
+        assert "may run this one" in told["reason"]
+
     def test_a_resumed_one_goes_on_under_its_id(self, codex: Launched, tmp_path: Path) -> None:
         session_id = codex.launch("exit 0")
         assert codex.ended(session_id) == ("completed", 0)

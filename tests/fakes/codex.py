@@ -5,7 +5,9 @@ stage.start(environ=called("exec", "-"))     any other way to call it
 stage.start(environ=called("app-server", "--listen", "unix://", bare=True))   no thread yet
 stage.install()                              `codex exec`, behind a launcher as under Node 20
 
-A launched one has one more word for its script: `linger N` is done, gives its thread back and stays.
+A launched one has more words for its script. They stretch an end that is short in truth: `linger N` is
+done, gives its thread back and stays; `fade N` the same with its databases still open; `void N` has
+nothing open any more, in the middle of a turn.
 """
 
 from __future__ import annotations
@@ -228,6 +230,15 @@ class Codex(Player):
         self.end(0)
         self.threads.clear()
         time.sleep(seconds)  # as long as the script says: the fake's own time, not a wait
+
+    def step_fade(self, seconds: float) -> None:
+        self.close_turn(well=True)
+        self.release()
+        time.sleep(seconds)
+
+    def step_void(self, seconds: float) -> None:
+        os.closerange(0, 1024)
+        time.sleep(seconds)
 
     @property
     def thread(self) -> Thread:

@@ -74,6 +74,14 @@ def test_open_files_are_told(tmp_path: Path) -> None:
         child.wait()
 
 
+def test_where_its_threads_sleep_is_told() -> None:
+    child = subprocess.Popen(["/bin/cat"], stdin=subprocess.PIPE)
+    try:
+        until(lambda: any("pipe" in place for place in seen(child.pid).sleeps_in()), "it reads its pipe")
+    finally:
+        child.communicate()
+
+
 def test_how_far_it_has_written_is_told(tmp_path: Path) -> None:
     """Not where the file ends: others append to it, too."""
     log = tmp_path / "log"

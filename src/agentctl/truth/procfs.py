@@ -137,6 +137,12 @@ class Process:
             raise Gone(f"{self.identity.address}/fd", f"it does not hold {path}")
         return max(found)
 
+    def sleeps_in(self) -> frozenset[str]:
+        """Where in the kernel its threads are, by the kernel's names: `anon_pipe_read` if one reads an
+        empty pipe. "0": it runs, or the kernel does not say."""
+        with _Handle(self.identity) as handle:
+            return frozenset(raw.decode("ascii", "replace") for raw in handle.of_threads("wchan"))
+
     def _descriptors(self) -> dict[str, str]:
         if self._files is None:
             with _Handle(self.identity) as handle:
@@ -231,6 +237,21 @@ class _Handle:
                 os.close(fd)
         except OSError as error:
             raise _translated(error, f"{self.identity.address}/{name}") from error
+
+    def of_threads(self, name: str) -> Iterator[bytes]:
+        try:
+            fd = os.open("task", os.O_RDONLY | os.O_DIRECTORY, dir_fd=self._fd)
+            try:
+                threads = os.listdir(fd)
+            finally:
+                os.close(fd)
+        except OSError as error:
+            raise _translated(error, f"{self.identity.address}/task") from error
+        for thread in threads:
+            try:
+                yield self.read(f"task/{thread}/{name}", STAT_CAP)
+            except Gone:  # ended since it was listed
+                continue
 
 
 class Stat:

@@ -61,6 +61,10 @@ class Codex(Starting):
 
     def history(self, look: Look, wanted: Wanted) -> Iterable[Observation]:
         titles, seen = Titles(look), set[str]()
+
+        def may(process: Process, facts: Facts) -> bool:
+            return _may_run(process, facts, look)
+
         for root in look.roots(root_of):
             for session_id, path in rollouts(root, wanted.id_prefix, look):
                 if session_id in seen:  # archived and not, or packed and not
@@ -69,7 +73,7 @@ class Codex(Starting):
                 if path.endswith(".zst"):
                     yield from packed(session_id, path, wanted, look)
                     continue
-                for ending in ended(look, session_id, path, rollout.read, wanted, may=_may_run):
+                for ending in ended(look, session_id, path, rollout.read, wanted, may=may):
                     yield _named(ending, titles.of(root, session_id))
 
     def messages(self, seen: Observation, look: Look) -> Iterator[Message]:
@@ -100,6 +104,7 @@ class Grip(NamedTuple):
     locks: dict[str, str]  # thread: path
     rollouts: dict[str, str]
     databases: bool  # from some 40 ms after its start until its last thread is released
+    nothing: bool  # not even a standard input: it is ending, and the kernel has closed all it had
 
     @property
     def empty(self) -> bool:
@@ -125,7 +130,8 @@ def _grip(process: Process, look: Look) -> Grip | None:
 
 def _held(process: Process) -> Grip:
     locks, rollouts, databases = {}, {}, False
-    for link in process.open_files():
+    links = process.open_files()
+    for link in links:
         path = link.removesuffix(" (deleted)")  # held is held, whatever became of the name
         name = path.rpartition("/")[2]
         if LOCKS in path and rollout.is_id(session_id := name.removesuffix(".lock")):
@@ -133,16 +139,35 @@ def _held(process: Process) -> Grip:
         elif (found := rollout.thread_id(name)) is not None:
             rollouts[found] = path
         databases = databases or name.endswith(".sqlite")
-    return Grip(process, invocation(process.argv), locks, rollouts, databases)
+    return Grip(process, invocation(process.argv), locks, rollouts, databases, not links)
 
 
-def _may_run(process: Process, _: Facts) -> bool:
+def _may_run(process: Process, facts: Facts, look: Look) -> bool:
     """Whoever runs a thread has its lock or its rollout open: one whose descriptors we have seen to
-    hold neither is no suspect, one we could not look into is."""
+    hold neither is no suspect. But an exec gives its thread back some 30 ms before it ends, and what
+    is being killed has nothing open; one we could not look into is a suspect, too."""
     try:
-        return not _held(process).empty
+        grip = _held(process)
+        if grip.nothing or not grip.empty:
+            return True
+        return grip.call.role == "exec" and _its_own(facts, grip, look) and not _awaits_input(process)
     except SourceError:
         return True
+
+
+def _awaits_input(process: Process) -> bool:
+    """An exec that has not begun: one of its threads reads a pipe, its standard input. At its end none
+    does."""
+    return any("pipe" in place for place in process.sleeps_in())
+
+
+def _its_own(facts: Facts, grip: Grip, look: Look) -> bool:
+    """Whether an exec may have begun this thread: after its own start, in its directory."""
+    born = facts.started_at or 0.0
+    where = grip.call.directory(grip.process.cwd)
+    return (
+        facts.entry_point == "headless" and facts.cwd == where and born >= look.started_at(grip.process)
+    )
 
 
 def _set_aside(grips: list[Grip], look: Look) -> None:
@@ -190,13 +215,12 @@ def _ties(grips: list[Grip], look: Look) -> Iterator[Tie]:
 def _inferred(grip: Grip, look: Look) -> Iterator[Tie]:
     """Threads that a lingering exec may have run: begun after it, in its directory, and finished."""
     process, started = grip.process, look.started_at(grip.process)
-    where = grip.call.directory(process.cwd)
     for session_id, path in of_days(home_of(process, look), started, look):
         if (rollout.created_at(session_id) or 0.0) < started:
             continue
         facts = rollout.examined(path, look).facts
         over = facts.turn is not None and facts.turn.claim == "idle"
-        if over and facts.cwd == where and facts.entry_point == "headless" and not facts.parent_id:
+        if over and not facts.parent_id and _its_own(facts, grip, look):
             yield Tie(session_id, process, "inferred", path)
 
 

@@ -54,6 +54,7 @@ def daemon_killed(lab: Lab) -> None:
     worker.is_gone(outcome="killed")
     session_id = worker.session_id or ""
     client.terminal.close()
+    worker.unsettled()  # from now on another process has its thread
     again = lab.tui("resume", session_id)
     worker = lab.enters(_daemon(), again.mark, session_id)
     worker.is_now("idle")

@@ -22,26 +22,23 @@ def resume_headless(lab: Lab) -> None:
 def resumed_elsewhere(lab: Lab) -> None:
     """It works there from now on."""
     elsewhere = lab.repository(lab.root / "other")
-    session_id = _ended(lab)
-    _resumed(lab, session_id, elsewhere)
+    session_id = _resumed(lab, _ended(lab), elsewhere)
     row = next(row for row in lab.rows() if row["id"] == session_id)
     assert row["cwd"] == str(elsewhere)
 
 
 def resume_in_the_tui(lab: Lab) -> None:
     """Once after a turn that was over, once after one that a kill left open for ever."""
-    session_id = _ended(lab)
-    first = _tui_of(lab, session_id)
+    first = _tui_of(lab, _ended(lab))
     first.is_now("idle")
     first.says("[[gate=%]] go on")
     first.is_held()
     first.terminal.close()
     first.is_gone(outcome="killed")
-    again = _tui_of(lab, session_id)
+    again = _tui_of(lab, first)
     again.is_now("idle")
     again.says("[[gate=%]] go on")
     again.is_held()
-    assert again.who().session_id == session_id
     again.opens()
     again.has_answer()
 
@@ -121,25 +118,28 @@ def resuming(lab: Lab, session_id: str) -> Form:
     return words
 
 
-def _ended(lab: Lab) -> str:
+def _ended(lab: Lab) -> Actor:
     actor = lab.headless("hello")
     actor.is_gone(outcome="completed")
-    session_id = actor.who().session_id
-    assert session_id is not None
-    return session_id
+    return actor
 
 
-def _resumed(lab: Lab, session_id: str, cwd: Path) -> None:
+def _resumed(lab: Lab, before: Actor, cwd: Path) -> str:
+    session_id = before.has_id()
+    before.unsettled()  # from now on another process has its thread
     actor = lab.headless("[[gate=%]] go on", cwd=cwd, form=resuming(lab, session_id))
     actor.session_id = session_id
     actor.is_held()
     actor.opens()
     actor.is_gone(outcome="completed")
     actor.session_id = None
-    assert actor.who().session_id == session_id
+    assert actor.has_id() == session_id
+    return session_id
 
 
-def _tui_of(lab: Lab, session_id: str) -> Actor:
+def _tui_of(lab: Lab, before: Actor) -> Actor:
+    session_id = before.has_id()
+    before.unsettled()
     actor = lab.tui("resume", session_id)
     actor.session_id = session_id
     return actor
