@@ -39,6 +39,7 @@ class Actor:
         self.body = body
         self.session_id: str | None = None
         self.died_at: float | None = None
+        self._left: Who | None = None
         self.launcher = body if isinstance(body, ProcessIdentity) else identity_of(body.pid)
         self.process = self._agent()
         self._watch = threading.Thread(target=self._see_it_die, daemon=True)
@@ -118,13 +119,21 @@ class Actor:
         until(lambda: self.died_at is not None, f"{self.name} ends", PATIENCE)
         self.is_now("stopped", since=self.died_at, **more)
 
+    def leaves(self) -> None:
+        """It is about to go on with another session: from now on it is known by its process alone."""
+        self.has_id()
+        self._left = self.who()._replace(name=f"what {self.name} left", process=None)
+        self.session_id, self.mark = None, marked("")[0]
+        self.unsettled()
+
     def is_elsewhere(self, **more: str) -> None:
         """It goes on with another session: nobody runs the one that it had."""
-        self.has_id()
-        now = time.time()
-        old = self.who()._replace(name=f"what {self.name} left", process=None)
-        self.session_id, self.mark = None, marked("")[0]
+        if self._left is None:
+            self.leaves()
+        assert self._left is not None
+        (old, now), self._left = (self._left, time.time()), None
         self.lab.watcher.told(old, Told("stopped", **more), now)
+        self.lab.watcher.ended(old, now)  # after that, since nobody knows the very moment
 
     def who(self) -> Who:
         if self.session_id is None:

@@ -63,10 +63,12 @@ class Lab:
         form: Form | None = None,
         piped: bool = False,
         program: str | None = None,
+        session_id: str | None = None,
         **environ: str,
     ) -> Actor:
         """One turn on this script. `words` go before the recipe's own, `form` makes others of a prompt;
-        `piped`: the prompt comes on standard input; `program`: another copy of the agent."""
+        `piped`: the prompt comes on standard input; `program`: another copy of the agent;
+        `session_id`: the one that it goes on with."""
         mark, prompt = marked(script)
         given = {**self.environ, **environ}
         directory = str(cwd or self.work)
@@ -86,16 +88,23 @@ class Lab:
                 stdout=out,
                 stderr=err,
             )
-        return self.enters(body, mark)
+        return self.enters(body, mark, session_id)
 
-    def tui(self, *words: str, cwd: Path | None = None, ready: str = "", **environ: str) -> Actor:
+    def tui(
+        self,
+        *words: str,
+        cwd: Path | None = None,
+        ready: str = "",
+        session_id: str | None = None,
+        **environ: str,
+    ) -> Actor:
         """At its prompt, ready to be typed into. `words` go after the recipe's own. `ready`: what its
-        screen shows first, if not its prompt."""
+        screen shows first, if not its prompt; `session_id`: the one that it goes on with."""
         directory = str(cwd or self.work)
         given = {**self.environ, "PWD": directory, **environ}
         program = [self.program, *self.recipe.interactive, *words]
         terminal = Terminal(self.root / "tmux", program, given, directory)
-        actor = self.enters(terminal, marked("")[0])
+        actor = self.enters(terminal, marked("")[0], session_id)
         terminal.shows(ready or self.recipe.ready)
         return actor
 
@@ -135,6 +144,7 @@ class Lab:
         actor = Actor(self, f"{self.adapter} {len(self.actors) + 1}", body, mark)
         actor.session_id = session_id
         self.actors.append(actor)
+        actor.unsettled()  # it is there
         return actor
 
 

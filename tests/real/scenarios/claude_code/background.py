@@ -39,7 +39,9 @@ def _worker(lab: Lab, after: Actor | None = None) -> ProcessIdentity:
         for process in procfs.read_table().values():
             if not process.alive or process.pid == known or not process.comm.startswith("claude"):
                 continue
-            respawned = after is not None and process.argv[-1].endswith(f"{after.session_id}.jsonl")
+            # a process that is just ending has no arguments any more
+            last = "".join(process.argv[-1:])
+            respawned = after is not None and last.endswith(f"{after.session_id}.jsonl")
             if process.pid == listed or (respawned and "--bg-pty-host" not in process.argv):
                 found.append(process.identity)
         return bool(found)
@@ -77,6 +79,7 @@ def killed_and_respawned(lab: Lab) -> None:
     first.has_id()
     first.signal(signal.SIGKILL)
     first.is_gone(outcome="killed")
+    first.unsettled()  # at any moment the supervisor gives its session to another process
     second = lab.enters(_worker(lab, after=first), RESTARTED, first.session_id)
     second.is_now("running")
     second.has_answer()

@@ -22,13 +22,13 @@ def _ended(lab: Lab) -> str:
     """A session that somebody has used before."""
     actor = lab.headless("hello")
     actor.is_gone(outcome="completed")
+    actor.unsettled()  # from now on another process may have its session
     return actor.has_id()
 
 
 def _resumed(lab: Lab, session_id: str, *words: str, cwd: Path | None = None) -> Actor:
     """Headless, from its first moment on: the session is not over any more."""
-    actor = lab.headless("[[gate=%]] go on", *words, cwd=cwd)
-    actor.session_id = session_id
+    actor = lab.headless("[[gate=%]] go on", *words, cwd=cwd, session_id=session_id)
     actor.is_now("running")
     actor.is_held()
     return actor
@@ -40,6 +40,7 @@ def resume_headless(lab: Lab) -> None:
     actor = _resumed(lab, session_id, "--resume", session_id)
     actor.opens()
     actor.is_gone(outcome="completed")
+    actor.unsettled()
     actor = lab.headless("[[gate=%]] go on", "--continue")
     actor.is_held()
     assert actor.has_id() == session_id
@@ -56,8 +57,7 @@ def resume_in_the_tui(lab: Lab) -> None:
     _leaves(actor)
     session_id = actor.has_id()
     for words in (["--resume", session_id], ["--continue"]):
-        actor = lab.tui(*words)
-        actor.session_id = session_id
+        actor = lab.tui(*words, session_id=session_id)
         actor.is_now("idle", since=actor.sees("ok: "))
         actor.says("[[gate=%]] go on")
         actor.is_held()
@@ -75,6 +75,7 @@ def _leaves(actor: Actor) -> None:
     actor.unsettled()
     command(actor, "/exit")
     actor.is_gone(outcome="completed")
+    actor.unsettled()  # from now on another process may have its session
 
 
 def fork(lab: Lab) -> None:
@@ -95,11 +96,12 @@ def new_session_in_place(lab: Lab) -> None:
     actor = lab.tui()
     actor.says("hello")
     actor.has_answer()
-    actor.unsettled()
+    mark = actor.mark
+    actor.leaves()
     command(actor, "/clear")
-    until(lambda: actor.mark not in actor.terminal.screen(), "the screen is cleared")
+    until(lambda: mark not in actor.terminal.screen(), "the screen is cleared")
     _goes_on(actor, time.time())
-    actor.unsettled()
+    actor.leaves()
     command(actor, "/branch")
     _goes_on(actor, actor.sees("Branched conversation"))
 
