@@ -69,6 +69,13 @@ def begun_long_ago(stage: PiStage, earlier: dict[int, float], *steps: str, trait
     return puppet
 
 
+def prompted_and_killed(stage: PiStage, ended: Puppet) -> None:
+    """Somebody goes on with it, and is gone."""
+    again = stage.start(resume=ended.session_id)
+    again.do("work")
+    again.kill()
+
+
 def at_once(stage: PiStage, earlier: dict[int, float]) -> tuple[Puppet, Puppet]:
     """Two that began, as far as anybody can tell, in the same moment."""
     one, two = begun(stage, "work"), begun(stage, "work")
@@ -300,8 +307,7 @@ def test_a_command_tells_a_resumed_session(stage: PiStage) -> None:
         puppet.finish()
     again = stage.start(resume=first.session_id)
     again.do("work")
-    for path in stage.records(second):
-        path.touch()
+    prompted_and_killed(stage, second)
     assert status(stage, first.session_id) == "unknown"
     again.do("tool")
     found = row(stage, again)
@@ -448,11 +454,36 @@ def test_a_resumed_session_with_two_candidates_is_unknown(stage: PiStage) -> Non
     again.do("work")
     assert row(stage, again).seen.session_id == first.session_id
     assert method(row(stage, again)) == "inferred"
-    for path in stage.records(second):
-        path.touch()
+    prompted_and_killed(stage, second)
     assert status(stage, first.session_id) == "unknown"
     assert status(stage, second.session_id) == "unknown"
     assert row(stage, again).seen.session_id is None
+
+
+def test_what_another_one_goes_on_with_is_not_pinned_on_a_silent_one(stage: PiStage) -> None:
+    """It was prompted before this one began, got its answer since, and ended."""
+    other = begun(stage, "work")
+    silent = stage.start()
+    other.do("rest")
+    other.finish()
+    assert row(stage, silent).seen.session_id is None
+    verdict = stage.session(other.session_id or "").verdict
+    assert verdict.status == "unknown"
+    assert f"pid {silent.pid}" in verdict.reason
+
+
+def test_a_prompt_comes_with_a_start_or_from_a_hand(stage: PiStage, earlier: dict[int, float]) -> None:
+    """One at its prompt for a minute, without a terminal: what is prompted now is not of its doing."""
+    ended = begun(stage, "work", "rest")
+    ended.finish()
+    _rewrite_born(stage.records(ended)[0], -600.0)
+    silent = stage.start()
+    earlier[silent.pid] = 60.0
+    prompted_and_killed(stage, ended)
+    assert row(stage, silent).seen.session_id is None
+    assert status(stage, ended.session_id) == "unknown"
+    earlier[silent.pid] = 0.0
+    assert row(stage, silent).seen.session_id == ended.session_id
 
 
 def _made_at(path: Path) -> float:

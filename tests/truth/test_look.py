@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from agentctl.errors import Forbidden, Gone, Malformed
-from agentctl.truth import procfs
+from agentctl.truth import clock, procfs
 from agentctl.truth.look import Environ, Look, Stamp, home, xdg
 from agentctl.truth.model import Evidence, Facts
 from agentctl.truth.procfs import Process
@@ -42,6 +42,17 @@ def root(environ: Environ) -> str | None:
 
 
 # processes
+
+
+def test_a_long_look_does_not_date_processes_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    def long_read() -> dict[int, Process]:
+        end = time.monotonic() + 0.3
+        while time.monotonic() < end:
+            pass
+        return {}
+
+    monkeypatch.setattr(procfs, "read_table", long_read)
+    assert Look.take({}).boot_time > clock.boot_time(time.time()) - 0.2
 
 
 def test_candidates_are_sieved_by_name(stranger: Stranger, look: Look) -> None:

@@ -63,7 +63,12 @@ class Look:
         confine = given.get("AGENTCTL_CONFINE", "")
         # before the processes: what is written later may be written by one that we do not see
         now = time.time()
-        return cls(procfs.read_table(), given, now, confine=confine, memory=memory)
+        # At once, too: reading many processes takes long enough to date them back. The latest of three,
+        # since a pause between two clocks makes it earlier and nothing makes it later.
+        booted = max(clock.boot_time(time.time()) for _ in range(3))
+        look = cls(procfs.read_table(), given, now, confine=confine, memory=memory)
+        look.boot_time = booted
+        return look
 
     def scoped(self, adapter: str) -> Look:
         view = Look(self.table, self.environ, self.now, confine=self.confine, memory=self.memory)

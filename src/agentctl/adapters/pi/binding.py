@@ -11,8 +11,8 @@ id continues the sequence of such a file: 1.x numbers its ids per process, which
 the one of them that it wrote last, unless somebody wrote another file since that it may have moved to
 (`/resume`, or `/new` in versions with random ids): then nothing tells, unless its turn is open, because
 whoever is in the middle of a turn has not moved. A process without a file of its own runs the one older
-file that was written since it started and that no other process claims. Two candidates on either side
-are `bind`'s to refuse.
+file that no other process claims and whose last prompt came soon after its start, or after a key was
+pressed at its terminal (`hand`). Two candidates on either side are `bind`'s to refuse.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from agentctl.adapters.pi import birth
+from agentctl.adapters.pi import birth, hand
 from agentctl.adapters.pi.birth import TICK, Birth, kin, sequence
 from agentctl.adapters.pi.places import absolute, directory, option
 from agentctl.adapters.pi.transcript import header_of, session_id
@@ -68,7 +68,7 @@ def claims(look: Look, facts: Callable[[str], Facts]) -> list[Claim]:
 
 def silent(look: Look) -> dict[str, tuple[Evidence, ...]]:
     """By directory of session files: the processes that keep theirs there and have written none. Each
-    may have any of them open (`--session`, `--continue`): before its next prompt that leaves no trace."""
+    may have any of them open (`--session`, `--continue`): that leaves no trace before a prompt."""
     found: dict[str, tuple[Evidence, ...]] = {}
     for process in look.loose:
         place = directory(process, look)
@@ -227,6 +227,8 @@ class _Shelf:
         names = [n for n in self._names if self._time(f"{self._place}/{n}") > since]
         recent = [f for f in _files(self._place, names) if f.id not in spoken_for]
         older = [f for f in recent if f.name < _moment(start + TICK)]
+        if not current:  # otherwise a key says nothing: its own file, too, is prompted by one
+            older = [f for f in older if hand.may_have_prompted(process, f.path, self._look)]
         # Without a file of its own no sign points to it; `look.unowned` says that it may be the one.
         younger = [f for f in recent if f not in older and current and not _born_elsewhere(f, current)]
         return [f for f in older + younger if self._here(f, process)]

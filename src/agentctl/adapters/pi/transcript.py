@@ -73,6 +73,18 @@ def retry_or_not(facts: Facts) -> bool:
     return facts.turn is not None and facts.turn.note.endswith((MARKED, PENDING))
 
 
+def last_prompt(path: str, since: float) -> float | None:
+    """When it came; None: not since then."""
+    for _, record in jsonl.backwards(path, jsonl.Tally()):
+        at = clock.parse(record.get("timestamp"))
+        if at is not None and at < since:
+            return None
+        message = record.get("message")
+        if isinstance(message, dict) and message.get("role") == "user":
+            return at
+    return None
+
+
 def header_of(path: str) -> jsonl.Record | None:
     """The first line, if it is a session header."""
     for _, raw in jsonl.lines_forwards(files.first_lines(path, 1024)):
