@@ -162,6 +162,14 @@ class TestWhatIsNotToldYet:
         did(puppet, "new", "work")
         assert told(stage.session(session_id)) == (silent.pid, "running", "working")
 
+    def test_what_a_line_quotes_is_no_line(self, stage: OpenCodeStage) -> None:
+        puppet = tui(stage)
+        session_id = did(puppet, "work")
+        line = "timestamp=2099-01-01T00:00:00.000Z level=INFO run=beef0000 message="
+        with (stage.database.parent / "log" / "opencode.log").open("a") as log:
+            log.write(f'{line}evaluated pattern="{line}loop session.id={session_id} step=0"\n')
+        assert told(stage.session(session_id)) == (puppet.pid, "running", "working")
+
     @pytest.mark.parametrize("harm", ["emptied", "deleted"])
     def test_a_log_that_was_harmed(self, stage: OpenCodeStage, harm: str) -> None:
         one = tui(stage)

@@ -16,15 +16,15 @@ from agentctl.truth.look import Look
 from agentctl.truth.procfs import Process
 
 HELD = re.compile(r".*/opencode/log/[^/]+\.log")
-WINDOW = 1 << 17  # bytes before a process's last line, and of the log's end: some forty turns
-RUN = re.compile(rb"timestamp=(\S+) level=\w+ run=(\w+) ")
-# Lines with words of a person's own, such as the commands it asks for, are not among these.
+WINDOW = 1 << 16  # bytes before a process's last line, and of the log's end: some twenty turns
+# Each from the beginning of a line: what it quotes, such as a command, may look like one.
+RUN = re.compile(rb"(?m)^timestamp=(\S+) level=\w+ run=(\w+) ")
 ABOUT = re.compile(
-    rb"timestamp=(\S+) level=\w+ run=(\w+) message="
+    rb"(?m)^timestamp=(\S+) level=\w+ run=(\w+) message="
     rb'(?:created id|(?:loop|process|"exiting loop") session\.id)=(ses_\w+)'
     rb"(?: messageID=(msg_\w+)| step=(\d+))?"
 )
-ASKING = re.compile(rb"timestamp=(\S+) level=\w+ run=(\w+) message=asking id=per_")
+ASKING = re.compile(rb"(?m)^timestamp=(\S+) level=\w+ run=(\w+) message=asking id=per_")
 
 
 class Last(NamedTuple):
@@ -43,8 +43,12 @@ class Mention(NamedTuple):
     run: str
     session: str
     message: str | None  # that it begins to write
-    at: float
+    stamp: bytes
     begins: bool  # a turn
+
+    @property
+    def at(self) -> float:
+        return _time(self.stamp)  # of the few that are asked: to read them all takes the most time
 
 
 class Run(NamedTuple):
@@ -173,7 +177,7 @@ def _mentions(piece: files.Piece) -> Iterator[Mention]:
             run.decode(),
             session.decode(),
             message.decode() if message else None,
-            _time(stamp),
+            stamp,
             step == b"0",
         )
 
