@@ -11,6 +11,7 @@ import pytest
 from agentctl.adapters.opencode import owners
 from agentctl.testing import Puppet
 from agentctl.truth.model import Session
+from agentctl.truth.procfs import Process
 from tests.fakes.opencode import OpenCodeStage, called, logging
 
 
@@ -161,6 +162,22 @@ class TestWhatIsNotToldYet:
         session_id = did(silent, "work")
         did(puppet, "new", "work")
         assert told(stage.session(session_id)) == (silent.pid, "running", "working")
+
+    def test_first_lines_written_while_we_look(
+        self, stage: OpenCodeStage, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        puppet = stage.start()
+        ask = Process.position_in
+
+        def then_it_writes(process: Process, path: str) -> int:
+            position = ask(process, path)
+            if puppet.session_id is None:
+                did(puppet, "speak", "work")
+            return position
+
+        monkeypatch.setattr(Process, "position_in", then_it_writes)
+        (row,) = stage.survey().sessions
+        assert told(row) == (puppet.pid, "running", "working")
 
     def test_what_a_line_quotes_is_no_line(self, stage: OpenCodeStage) -> None:
         puppet = tui(stage)

@@ -9,7 +9,7 @@ runs a command, `child` starts one that no record tells of, and `question`, `ref
 `abort`, `give_up`, `odd`, `sub`, `only_prompt`, `fork`.
 
 It logs nothing, as one that is told to log errors alone; `logging()` makes it tell of all it does, until
-`lag`: from then on its lines stay in its buffer. `warn` is a line that every level has.
+`lag`: from then on its lines stay in its buffer, until `speak`. `warn` is a line that every level has.
 """
 
 from __future__ import annotations
@@ -191,6 +191,9 @@ class OpenCode(Player):
 
     def lag(self) -> None:
         self.logs = False
+
+    def speak(self) -> None:
+        self.logs = True
 
     def warn(self) -> None:
         self.logs = True
