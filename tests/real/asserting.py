@@ -26,7 +26,9 @@ class Asserting:
         self._dead.add(who.name)
 
     def told(self, who: Who, now: Told, since: float) -> None:
-        if now.blind:
+        if now.blind:  # it need not be known; told as dead or alive it must be, if at all
+            dead = who.name in self._dead
+            _no_lie(row_of(self.rows(), who), now, dead=dead)
             return
         last: list[dict[str, Any] | None] = [None]
 

@@ -14,7 +14,7 @@ from tests.real.pins import chosen
 from tests.real.scenarios import repertoire
 
 PIN = chosen()
-PLAYED = repertoire(PIN.adapter) if PIN else None
+PLAYED = repertoire(PIN.name) if PIN else None
 _numbers = itertools.count(1)
 
 

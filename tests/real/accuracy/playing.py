@@ -86,7 +86,7 @@ def main(given: Sequence[str]) -> int:
     asked.add_argument("--tool", action="append", metavar="NAME")
     said = asked.parse_args(given)
     pin = agents()[said.agent]
-    plays = repertoire(pin.adapter).plays
+    plays = repertoire(pin.name).plays
     tools = [tool for tool in available(said.tool) if pin.adapter in tool.agents]
     for number, title in enumerate(said.play or plays):
         began = time.monotonic()

@@ -60,11 +60,12 @@ TITLES = (
 class Repertoire(NamedTuple):
     """All that is played with one agent, and what cannot be."""
 
-    adapter: str
+    agent: str
     plays: Mapping[str, Play]
     cannot: Mapping[str, str]
 
 
-def repertoire(adapter: str) -> Repertoire:
-    module = import_module(f"tests.real.scenarios.{adapter.replace('-', '_')}")
-    return Repertoire(adapter, module.PLAYS, module.CANNOT)
+def repertoire(agent: str) -> Repertoire:
+    """By its name in versions.json: an old version may play less than the new one."""
+    module = import_module(f"tests.real.scenarios.{agent.replace('-', '_')}")
+    return Repertoire(agent, module.PLAYS, module.CANNOT)

@@ -1,0 +1,130 @@
+"""Pi at its terminal: at its prompt, asking, interrupted, trying again."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tests.waiting import until
+
+if TYPE_CHECKING:
+    from tests.real.actor import Actor
+    from tests.real.lab import Lab
+
+NO_FILE = "before its first prompt Pi writes nothing, and with --no-session it never does"
+DIALOG = "a dialog of Pi or of an extension leaves no trace outside the terminal"
+CANCELLED = "that a person cancels a retry is written nowhere"
+
+# A tool that asks the person, as extensions have them.
+ASKING = """
+export default function (pi) {
+  pi.registerTool({
+    name: "ask", label: "ask", description: "ask the person",
+    parameters: { type: "object", properties: {} },
+    async execute(id, given, signal, update, ctx) {
+      const said = await ctx.ui.select("Which shed?", ["the red one", "the blue one"]);
+      return { content: [{ type: "text", text: String(said) }], details: {} };
+    },
+  });
+}
+"""
+
+
+def start(lab: Lab) -> None:
+    """Nothing but the prompt on the screen; before it, maybe, whether to trust the directory."""
+    lab.tui().is_now("idle", blind=NO_FILE)
+    project = lab.repository(lab.root / "project")
+    skill = project / ".pi" / "skills" / "paint" / "SKILL.md"
+    skill.parent.mkdir(parents=True)
+    skill.write_text("---\nname: paint\ndescription: paints sheds\n---\nPaint it.\n")
+    actor = lab.tui(cwd=project, ready="Trust project folder?")
+    actor.is_now("waiting", waiting_for="startup", blind=DIALOG)
+    actor.answers("Trust project folder?", "Enter")
+    actor.is_now("idle", since=actor.sees("fake-1"), blind=NO_FILE)
+
+
+def question_asked(lab: Lab) -> None:
+    """Only an extension asks."""
+    extension = lab.root / "ask.js"
+    extension.write_text(ASKING)
+    actor = lab.tui("-e", str(extension))
+    actor.says("[[call=ask:{}]] [[gate=%]] paint")
+    actor.is_now("waiting", since=actor.sees("Which shed?"), waiting_for="question", blind=DIALOG)
+    actor.answers("Which shed?", "Enter")
+    actor.is_held()
+    actor.opens()
+    actor.has_answer()
+
+
+def interrupted(lab: Lab) -> None:
+    """Ctrl-C clears what is typed, and twice ends Pi; Esc ends the turn."""
+    actor = lab.tui()
+    actor.says("[[gate=%]] count")
+    actor.is_held()
+    actor.presses("C-c")
+    actor.is_now("running")
+    actor.presses("Escape")
+    actor.is_now("idle", since=actor.heard("left").at)
+    actor.says("[[gate=%]] once more")
+    actor.is_held()
+    actor.presses("C-c", "C-c")
+    actor.is_gone(outcome="killed")
+
+
+def retry(lab: Lab) -> None:
+    """Every try that fails is written down; so is the plan to try again, and not its cancelling."""
+    actor = lab.tui()
+    actor.says("[[error=500x2]] [[gate=%]] hello")
+    actor.is_now("running", since=actor.heard("refused").at)
+    actor.is_held()
+    actor.opens()
+    actor.has_answer()
+    actor.says("[[error=500]] hello")
+    actor.is_now("running", since=actor.heard("refused").at)
+    actor.terminal.shows("Retrying")
+    actor.presses("Escape")
+    until(lambda: "Retrying" not in actor.terminal.screen(), "it gives up")
+    actor.is_now("idle", blind=CANCELLED)
+    actor.says("[[gate=%]] hello")
+    actor.is_held()
+    actor.opens()
+    actor.has_answer()
+
+
+def model_server_gone(lab: Lab) -> None:
+    """In the middle of an answer, and before there is one: it tries again."""
+    actor = lab.tui()
+    actor.says("[[gate=%]] count")
+    actor.is_held()
+    actor.unsettled()
+    lab.model.stop()
+    actor.is_now("running", since=actor.heard("dropped").at)
+    _comes_back(actor)
+    lab.model.stop()
+    actor.types("[[gate=%]] and again")
+    actor.is_now("running", since=actor.sees("Retrying"))
+    _comes_back(actor)
+
+
+def background_shell(lab: Lab) -> None:
+    """A command that outlives its turn is no longer Pi's child."""
+    errand = lab.errand()
+    actor = lab.tui()
+    actor.says(f"[[tool=({errand.command} >/dev/null 2>&1 &)]] go on")
+    errand.begun()
+    actor.has_answer()
+    assert errand.runs
+    actor.says("[[gate=%]] go on")
+    actor.is_held()
+    actor.opens()
+    actor.has_answer()
+    errand.ends()
+    actor.is_now("idle")
+
+
+def _comes_back(actor: Actor) -> None:
+    model, last = actor.lab.model, actor.lab.model.journal.last
+    actor.unsettled()
+    model.start()
+    actor.is_held(after=last)
+    actor.opens()
+    actor.has_answer()

@@ -1,0 +1,104 @@
+"""Pi 0.73.1, the last of its first package: writes a session's file with the first answer, not before.
+
+Most is played as with 1.5. What differs: a first turn has a process and no session, a command is not
+told which session runs it, and retries leave no mark.
+"""
+
+from __future__ import annotations
+
+import signal
+from functools import partial
+from typing import TYPE_CHECKING
+
+from tests.real.scenarios import TITLES, Play, common, pi
+from tests.real.scenarios.pi import sessions, terminal
+
+if TYPE_CHECKING:
+    from tests.real.lab import Lab
+
+UNWRITTEN = "before its first answer there is no session, and a dead process leaves nothing"
+SAME_SECONDS = "two that began within seconds of each other in one directory cannot be told apart"
+TRIED_ALL = "after its last try the file is the same as before it"
+
+
+def start(lab: Lab) -> None:
+    lab.tui().is_now("idle", blind=terminal.NO_FILE)
+
+
+def killed_while_streaming(lab: Lab, name: str, outcome: str) -> None:
+    """In a first turn, which was never there; then in a later one."""
+    first = lab.headless("[[gate=%]] count")
+    first.is_held()
+    first.signal(signal.Signals[name])
+    first.is_gone(blind=UNWRITTEN)
+    ended = lab.headless("hello")
+    ended.is_gone(outcome="completed")
+    actor = lab.headless("[[gate=%]] count", "--session", str(ended.session_id))
+    actor.is_held()
+    actor.signal(signal.Signals[name])
+    actor.is_gone(outcome=outcome)
+
+
+def retry(lab: Lab) -> None:
+    """Every try that fails is written down, and nothing of the plan to try again."""
+    actor = lab.tui()
+    actor.says("hello")
+    actor.has_answer()
+    # Its client tries twice more by itself: six refusals are two tries of Pi's own
+    actor.says("[[error=500x6]] [[gate=%]] hello")
+    actor.is_now("running", since=actor.sees("Retrying"))
+    actor.is_held()
+    actor.opens()
+    actor.has_answer()
+    actor.says("[[error=500]] hello")
+    actor.terminal.shows("Retrying")
+    actor.presses("Escape")
+    actor.is_now("idle", since=actor.sees("Retry failed"), blind=TRIED_ALL)
+
+
+def resume_in_the_tui(lab: Lab) -> None:
+    """(The list that it shows stays on the screen when it is gone, where we could not see it go.)"""
+    sessions.resumed_by_words(lab)
+
+
+def two_in_one_directory(lab: Lab) -> None:
+    """Until one is dead: what the other has not written cannot be its own."""
+    first = lab.tui()
+    first.says("hello")
+    first.has_answer()
+    errand = lab.errand()
+    second = lab.headless(f"[[tool={errand.command}]] work")
+    second.is_now("running", since=errand.begun(), blind=SAME_SECONDS)
+    first.is_now("idle", blind=SAME_SECONDS)
+    second.unsettled()
+    first.presses("C-d")
+    first.is_gone(outcome="completed", blind=SAME_SECONDS)
+    second.is_now("running", blind=SAME_SECONDS)
+    errand.ends()
+    second.is_gone(outcome="completed")
+    first.is_now("stopped", outcome="completed")
+
+
+PLAYS: dict[str, Play] = {
+    "start": start,
+    "first answer": common.first_answer,
+    "long stream": common.long_stream,
+    "silent thinking": common.silent_thinking,
+    "tool running": common.tool_running,
+    "idle": common.idle,
+    "Esc interrupt": common.esc_interrupt,
+    "API error": common.api_error,
+    "retry with back-off": retry,
+    **common.by_each_signal("while streaming", killed_while_streaming, pi.ENDS),
+    **common.by_each_signal(
+        "while a tool runs", partial(common.killed_while_a_tool_runs, orphans=pi.ORPHANS), pi.ENDS
+    ),
+    "resume headless": sessions.resume_headless,
+    "resume in the TUI": resume_in_the_tui,
+    "fork": sessions.fork,
+    "two sessions in one directory": two_in_one_directory,
+}
+ONLY_NEW = "played with the newer Pi alone"
+CANNOT: dict[str, str] = {
+    title: pi.CANNOT.get(title, ONLY_NEW) for title in TITLES if title not in PLAYS
+}
