@@ -19,6 +19,7 @@ from agentctl.errors import Gone
 from agentctl.truth import procfs
 from agentctl.truth.model import ProcessIdentity
 from agentctl.truth.pidfd import Handle
+from tests.ending import is_gone
 from tests.real import native
 from tests.real.book import Told, Who
 from tests.real.tmux import Terminal
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 
 PATIENCE = 60.0  # seconds: big programs start slowly on a loaded machine
 Body = Terminal | subprocess.Popen[bytes] | ProcessIdentity
+GLANCE = 0.01  # seconds between two looks at whether it lives
 _marks = itertools.count(1)
 
 
@@ -122,7 +124,7 @@ class Actor:
     def leaves(self) -> None:
         """It is about to go on with another session: from now on it is known by its process alone."""
         self.has_id()
-        self._left = self.who()._replace(name=f"what {self.name} left", process=None)
+        self._left = self.who()._replace(name=f"{self.session_id}, left by {self.name}", process=None)
         self.session_id, self.mark = None, marked("")[0]
         self.unsettled()
 
@@ -178,7 +180,10 @@ class Actor:
     def _see_it_die(self) -> None:
         try:
             with Handle(self.process) as handle:
-                handle.wait(None)
+                # Its first thread is a zombie before the last one has gone and the handle tells: by up
+                # to 0.4 s with big programs on a loaded machine. Dead is what is a zombie.
+                while not (handle.wait(GLANCE) or is_gone(self.process)):
+                    pass
         except Gone:
             pass
         self.died_at = time.time()

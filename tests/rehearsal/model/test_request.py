@@ -44,6 +44,7 @@ def test_the_last_text_and_the_results_since(items: list[Item], expected: tuple[
         "<environment_context>x</environment_context>",
         "# AGENTS.md instructions",
         "<turn_aborted>",
+        "Continue from where you left off. Note: this session was automatically restarted",
     ],
 )
 def test_what_the_agent_wrote_itself_does_not_count(made: str) -> None:

@@ -18,6 +18,7 @@ AGENT_MADE = (
     "<turn_aborted",
     "<recommended_plugins",
     "<subagent_notification",
+    "Continue from where you left off.",  # to a background job of Claude Code that was respawned
 )
 # Claude Code puts these beside what the user wrote, or alone.
 REMINDER = re.compile(r"<system-reminder>.*?</system-reminder>", re.DOTALL)

@@ -16,8 +16,6 @@ from tests.waiting import until
 if TYPE_CHECKING:
     from tests.real.lab import Lab
 
-RESTARTED = "Continue from where you left off"  # what the supervisor says to a job that it respawned
-
 
 def _job(lab: Lab, script: str) -> Actor:
     mark, prompt = marked(script)
@@ -80,6 +78,9 @@ def killed_and_respawned(lab: Lab) -> None:
     first.signal(signal.SIGKILL)
     first.is_gone(outcome="killed")
     first.unsettled()  # at any moment the supervisor gives its session to another process
-    second = lab.enters(_worker(lab, after=first), RESTARTED, first.session_id)
+    last = lab.model.journal.last
+    second = lab.enters(_worker(lab, after=first), first.mark, first.session_id)
     second.is_now("running")
+    second.is_held(after=last)
+    second.opens()
     second.has_answer()
