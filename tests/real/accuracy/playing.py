@@ -42,7 +42,7 @@ def measure(pin: Pin, title: str, play: Play, tools: Sequence[Tool], root: Path)
     lab = Lab(pin, root, timeline)
     environ = {**lab.environ, "PYTHONPATH": SOURCES, "AGENTCTL_LAB": str(root)}
     for some, pace in ((tools[:1], OURS), (tools[1:], OTHERS)):
-        samplers += [Sampler(some, pace, environ, str(lab.work))] if some else []
+        samplers += [Sampler(some, pace, timeline.census, environ, str(lab.work))] if some else []
     for sampler in samplers:
         sampler.start()
     broken = ""

@@ -6,9 +6,10 @@ import itertools
 import subprocess
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
+from tests.real.accuracy.timeline import Census
 from tests.real.accuracy.tools import Row, Tool
 
 LONGEST = 20.0  # seconds that one answer may take
@@ -18,6 +19,8 @@ class Sample(NamedTuple):
     asked: float  # time.time()
     answered: float
     rows: tuple[Row, ...] | None  # None: no answer that could be read
+    before: Census  # who lived when the question was put
+    after: Census  # who lived when the answer was in
     error: str = ""
 
 
@@ -32,9 +35,17 @@ class Pace(NamedTuple):
 class Sampler:
     """Asks one tool after another, a question an interval, and one at once when poked."""
 
-    def __init__(self, tools: Sequence[Tool], pace: Pace, environ: Mapping[str, str], cwd: str) -> None:
+    def __init__(
+        self,
+        tools: Sequence[Tool],
+        pace: Pace,
+        census: Callable[[], Census],
+        environ: Mapping[str, str],
+        cwd: str,
+    ) -> None:
         self.samples: dict[str, list[Sample]] = {tool.name: [] for tool in tools}
         self._next, self._pace = itertools.cycle(tools), pace
+        self._census = census
         self._environ, self._cwd = dict(environ), cwd
         self._wake, self._over = threading.Event(), threading.Event()
         self._free = threading.Semaphore(pace.at_once)
@@ -73,11 +84,12 @@ class Sampler:
             self._free.release()
 
     def _answer(self, tool: Tool) -> Sample:
-        before = ["nice", "-n", "10"] if self._pace.politely else []
+        politely = ["nice", "-n", "10"] if self._pace.politely else []
+        before = self._census()
         asked = time.time()
         try:
             done = subprocess.run(
-                [*before, *tool.command()],
+                [*politely, *tool.command()],
                 env=self._environ,
                 cwd=self._cwd,
                 stdin=subprocess.DEVNULL,
@@ -87,6 +99,8 @@ class Sampler:
                 check=False,
             )
             answered = time.time()
-            return Sample(asked, answered, tuple(tool.rows(done.stdout, done.returncode)))
+            after = self._census()
+            rows = tuple(tool.rows(done.stdout, done.returncode))
+            return Sample(asked, answered, rows, before, after)
         except (ValueError, subprocess.TimeoutExpired) as error:
-            return Sample(asked, time.time(), None, f"{type(error).__name__}: {error}")
+            return Sample(asked, time.time(), None, before, {}, f"{type(error).__name__}: {error}")

@@ -61,9 +61,8 @@ class Judge:
     def _lies(self, actor: Actor, sample: Sample, row: Row | None) -> Iterable[Finding]:
         if row is None:
             return
-        alive = actor.died_at is None or sample.answered < actor.died_at
-        dead = actor.died_at is not None and sample.asked > actor.died_at
-        if alive and row.status == "stopped":
+        alive, dead = sample.after.get(actor.name, False), not sample.before.get(actor.name, True)
+        if alive and row.status == "stopped" and not actor.leaves_it(sample.asked):
             yield self._finding("wrong-stopped", actor, sample, row, Told("alive"))
         if dead and row.lives and not self._taken_over(actor, sample):
             yield self._finding("said-alive", actor, sample, row, Told("stopped"))
@@ -81,11 +80,9 @@ class Judge:
     def _kind(self, row: Row | None, now: Told, who: Who) -> str:
         states = self._tool.states_of(who.adapter)
         if row is None:
-            if (
-                now.status == "stopped"
-            ):  # nothing was ever written of it, or the tool tells living ones only
-                return "" if who.session_id is None or "stopped" not in states else "wrong"
-            return "wrong"
+            # Of a dead one nothing may ever have been written, and some tools list the living only.
+            unsaid = who.session_id is None or "stopped" not in states
+            return "" if now.status == "stopped" and unsaid else "wrong"
         if row.status == "unknown":
             return "unknown"
         if now.status in LIVE and now.status not in states:  # it has no word for that

@@ -11,6 +11,8 @@ import time
 from collections.abc import Callable
 from typing import Literal, NamedTuple
 
+from agentctl.truth import procfs
+from agentctl.truth.model import ProcessIdentity
 from tests.real.book import Told, Who
 
 SETTLED_AFTER = 0.5  # seconds
@@ -60,6 +62,18 @@ class Actor:
         settled = asked - last.at >= SETTLED_AFTER
         return Moment("settled" if settled else "settling", last.now, who)
 
+    def leaves_it(self, moment: float) -> bool:
+        """Whether its process then goes on without the session (`/clear`), or already has."""
+        told = [entry for entry in self.entries if entry.now is not None]
+        coming = [entry for entry in told if entry.at >= moment] or told[-1:]
+        before = [entry for entry in told if entry.at < moment][-1:]
+        return any(
+            entry.now is not None
+            and entry.now.status == "stopped"
+            and (self.died_at is None or entry.at < self.died_at)
+            for entry in (*before, *coming[:1])
+        )
+
     def spells(self) -> list[tuple[Entry, float, float]]:
         """Each declared state with the moment its cause was set, and the moment something was done
         again (for ever, for the last). A state declared twice in a row is one."""
@@ -74,6 +88,9 @@ class Actor:
                 found.append((entry, cause or entry.at, after[0] if after else float("inf")))
             cause, previous = 0.0, entry.now.status
         return found
+
+
+Census = dict[str, bool]  # by actor, whether the kernel has its process; not in it: not on stage yet
 
 
 class Timeline:
@@ -99,6 +116,16 @@ class Timeline:
             self._actor(who.name).died_at = at
         self._poke()
 
+    def census(self) -> Census:
+        """The kernel's word, now. (When we hear of an end depends on when we get to run again.)"""
+        with self._lock:
+            known = {
+                name: actor.entries[-1].who.process
+                for name, actor in self.actors.items()
+                if actor.entries
+            }
+        return {name: _lives(process) for name, process in known.items() if process is not None}
+
     def _add(self, entry: Entry) -> None:
         with self._lock:
             history = self._actor(entry.who.name).entries
@@ -107,3 +134,8 @@ class Timeline:
 
     def _actor(self, name: str) -> Actor:
         return self.actors.setdefault(name, Actor(name))
+
+
+def _lives(identity: ProcessIdentity) -> bool:
+    process = procfs.current(identity)
+    return process is not None and process.alive

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from agentctl.truth.model import ProcessIdentity
 from tests.real.accuracy.sampler import Sample
 from tests.real.accuracy.score import Finding, Judge
-from tests.real.accuracy.timeline import Timeline
+from tests.real.accuracy.timeline import Census, Timeline
 from tests.real.accuracy.tools import Row
 from tests.real.accuracy.tools.ours import Agentctl
 from tests.real.book import Told, Who
@@ -29,7 +29,12 @@ class Story:
         self.timeline.told(who, Told(status, **more), at)
 
     def asked(self, at: float, *said: Row, took: float = 0.1) -> None:
-        self.samples.append(Sample(at, at + took, said))
+        self.samples.append(Sample(at, at + took, said, self._census(at), self._census(at + took)))
+
+    def _census(self, at: float) -> Census:
+        """As the kernel would have told it then."""
+        actors = [actor for actor in self.timeline.actors.values() if actor.entries]
+        return {a.name: a.died_at is None or at < a.died_at for a in actors if a.entries[0].at <= at}
 
     def kinds(self) -> list[str]:
         return [finding.kind for finding in self.findings() if finding.kind not in ("noticed", "missed")]
@@ -117,6 +122,16 @@ def test_a_session_that_another_process_goes_on_with_may_be_alive() -> None:
     story.timeline.unsettled(ME, 10.5)
     story.told(11.0, "running", OTHER)
     story.asked(12.0, says("running", pid=8))
+    assert story.kinds() == ["right"]
+
+
+def test_a_session_that_its_process_has_left_behind_has_ended() -> None:
+    story = Story()
+    story.told(9.0, "idle")
+    story.timeline.unsettled(ME, 10.0)
+    story.told(10.5, "stopped")
+    story.asked(10.2, says("stopped", pid=None))
+    story.asked(11.5, says("stopped", pid=None))
     assert story.kinds() == ["right"]
 
 
