@@ -346,6 +346,18 @@ def test_a_real_process_of_another_user(stage: Doomed) -> None:
     assert [process.pid for process in found.not_ours] == [child.pid]
 
 
+def test_what_we_run_in_is_spared_also_when_its_parent_is_gone() -> None:
+    """A wrapper around the agent ends by itself then, and tells its exit code; our shell goes on."""
+    owner, shell = made(10, 9, "agent", LAUNCHED), made(11, 10, "sh", LAUNCHED)
+    wrapper = made(9, 1, "node", LAUNCHED)
+    family, us = Family(owner, "ours"), made(12, 11, "agentctl", LAUNCHED)
+    before = family.look({each.pid: each for each in (wrapper, owner, shell, us)}, us=12)
+    assert (pids(before), sorted(left.pid for left in before.spared)) == ([], [9, 11, 12])
+    orphan, tool = made(11, 1, "sh", LAUNCHED), made(13, 11, "tool", LAUNCHED)
+    after = family.look({each.pid: each for each in (wrapper, orphan, tool)}, us=12)  # we were killed
+    assert (pids(after), sorted(left.pid for left in after.spared)) == ([13], [9, 11])
+
+
 def test_whether_we_run_inside() -> None:
     table = procfs.read_table()
     parent = table[os.getppid()]

@@ -42,6 +42,11 @@ def test_stop(desk: Desk) -> None:
     _it_ends(desk, launched, "stop", ended)
 
 
+def test_its_time_is_over(desk: Desk) -> None:
+    launched, ended = _at_work(desk, "--timeout", "5s")
+    _it_ends(desk, launched, "stop", ended)
+
+
 @pytest.mark.parametrize("name", SIGNALS)
 def test_a_signal(desk: Desk, name: str) -> None:
     launched, ended = _at_work(desk)
@@ -68,9 +73,10 @@ def test_its_shim_is_killed(desk: Desk) -> None:
     assert _runs(desk, ended) == [f"{launched.id} {outcome} "]
 
 
-def _at_work(desk: Desk) -> tuple[Launched, Path]:
+def _at_work(desk: Desk, *words: str) -> tuple[Launched, Path]:
     ended, errand = desk.work / "ended", desk.lab.errand(desk.work)
-    launched = desk.launches(f"[[tool={errand.command}]] work", "--on-complete", f"{HOOK}{ended}")
+    given = ("--on-complete", f"{HOOK}{ended}", *words)
+    launched = desk.launches(f"[[tool={errand.command}]] work", *given)
     errand.begun()
     return launched, ended
 

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-import os
+import sys
 from pathlib import Path
 
 import pytest
 
 from agentctl.adapters.markers import NAMES
-from agentctl.truth import procfs
 from tests.real.actor import marked
 from tests.real.desk import AT_ONCE, Desk, Launched
 from tests.real.facts import facts_of
 from tests.real.pins import chosen
+from tests.real.tmux import Terminal
+from tests.running import SOURCES
 
 PIN = chosen()
 FAILING = facts_of(PIN).failing if PIN else {}
@@ -82,7 +83,23 @@ def test_a_group_of_the_same_agent_side_by_side(desk: Desk) -> None:
     desk.lab.model.open(mark)
     waited = desk.agentctl("wait", "--group", "pair")
     assert (waited.code, len(waited.lines)) == (0, 2), waited
+    stopped = desk.agentctl("stop", "--group", "pair")
+    assert (stopped.code, stopped.out.count("had stopped already")) == (0, 2), stopped
     desk.nobody_is_left()
+
+
+def test_it_outlives_the_terminal_that_it_was_launched_from(desk: Desk) -> None:
+    mark, prompt = marked("[[gate=%]] count")
+    environ = {**desk.lab.environ, "PYTHONPATH": SOURCES}
+    words = [sys.executable, "-m", "agentctl", "launch", desk.adapter, "-p", prompt, "--wait"]
+    terminal = Terminal(desk.lab.root / "tmux", words, environ, str(desk.work))
+    desk.held(Launched("", mark))
+    [row] = desk.agentctl("list", "--json").json()["sessions"]
+    terminal.shows(row["id"])
+    terminal.close()
+    desk.lab.model.open(mark)
+    assert desk.agentctl("wait", row["id"]).lines == [f"{row['id']} stopped (completed, exit code 0)"]
+    assert desk.native_id(Launched("", mark)) == row["id"]
 
 
 @pytest.mark.parametrize("why", FAILING)
@@ -106,13 +123,12 @@ def test_a_program_that_is_not_there_is_named(desk: Desk) -> None:
 def test_the_marks_of_other_agents_do_not_reach_it(desk: Desk) -> None:
     """Launched from any agent's own shell, it is no part of that one: it keeps its records as ever."""
     marks = {name: PLANTED for names in NAMES.values() for name in names}
-    launched = desk.launches("[[gate=%]] count", environ=marks)
+    launched = desk.launches("[[gate=%]] count", "--env", "PROBE=mine", environ=marks)
     desk.held(launched)
     pid = desk.process(launched.id).pid
     environ = Path(f"/proc/{pid}/environ").read_text().split("\0")
     assert not [pair for pair in environ if pair.endswith(f"={PLANTED}")]
-    assert f"HOME={desk.lab.home}" in environ
-    assert procfs.read_process(pid, procfs.boot_id()).parent != os.getpid()
+    assert {f"HOME={desk.lab.home}", "PROBE=mine"} <= {*environ}
     assert desk.row(launched.id)["activity"] == ("unknown" if desk.facts.late else "working")
     desk.opens(launched)
     assert desk.agentctl("wait", launched.id).code == 0

@@ -19,4 +19,7 @@ def test_one_directory_one_agent(desk: Desk) -> None:
     assert desk.locked() == [str(desk.work)]  # the other one's
     desk.signals(beside.id, signal.SIGKILL)
     assert desk.locked() == []
-    desk.agentctl("stop", desk.launches("[[gate=%]] count").id)
+    third = desk.launches("[[gate=%]] count")
+    assert desk.agentctl("stop", third.id, "--force").code == 0
+    assert desk.locked() == []
+    desk.nobody_is_left()

@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+import sys
+
+from tests.real.actor import PATIENCE
 from tests.real.desk import Desk
+from tests.running import SOURCES
+from tests.waiting import until
 
 
 def test_stopped_while_the_model_speaks(desk: Desk) -> None:
     launched = desk.launches("[[gate=%]] count")
     desk.held(launched)
+    [planned] = desk.agentctl("stop", launched.id, "--dry-run", "--json").json()["planned"]
+    assert planned["pid"] == desk.process(launched.id).pid  # it has got no signal yet
     ran = desk.agentctl("stop", launched.id, "--json")
     assert ran.code == 0, ran
     [proof] = ran.json()["stopped"]
@@ -36,6 +43,23 @@ def test_stopped_while_a_command_runs(desk: Desk) -> None:
     again = desk.agentctl("stop", launched.id)
     assert again.code == 0
     assert again.lines == [f"{launched.id} had stopped already ({_how(ran.lines[0])})"]
+
+
+def test_stopped_from_its_own_shell(desk: Desk) -> None:
+    """The agent ends its commands, ours among them: we outlive that, and prove it."""
+    errand, proof = desk.lab.errand(desk.work), desk.work / "proof"
+    script = desk.work / "stop.sh"
+    call = f"PYTHONPATH={SOURCES} exec {sys.executable} -m agentctl stop $(cat id) >proof"
+    script.write_text(f"{errand.command}\n{call}\n")  # as a shell runs its last command
+    launched = desk.launches("[[tool=sh stop.sh]] work")
+    errand.begun()
+    (desk.work / "id").write_text(launched.id)
+    errand.ends()
+    until(lambda: proof.exists() and "survivors" in proof.read_text(), "it is proven", PATIENCE)
+    assert "0 survivors" in proof.read_text()
+    desk.nobody_is_left()
+    row = desk.row(launched.id)
+    assert (row["outcome"], row["exit_code"]) == desk.facts.endings["stop"]
 
 
 def test_stopped_at_its_prompt_though_we_did_not_start_it(desk: Desk) -> None:

@@ -111,8 +111,8 @@ def _meet(others: Targets, family: Family, spared: dict[int, Left]) -> int:
 
 def _sweep(others: Targets, family: Family, spared: dict[int, Left]) -> None:
     """Until a look finds none: one that is told to go may still beget another."""
-    others.wait(BY_THEMSELVES)
     for number in range(ROUNDS):
+        others.wait(BY_THEMSELVES)
         if number == 0 and others.living():
             others.signal(SIGTERM)
             others.wait(GRACE)

@@ -46,7 +46,6 @@ class Foreseen(NamedTuple):
 
 def all_at_once(jobs: Sequence[Job], *, force: bool, timeout: float | None) -> Iterator[Job]:
     """Each when it is done, in the order given."""
-    _outlive(jobs)
     if len(jobs) == 1:
         jobs[0].run(force=force, timeout=timeout)
         yield jobs[0]
@@ -92,18 +91,20 @@ def _by_owner(jobs: Sequence[Job]) -> list[list[Job]]:
     return list(found.values())
 
 
-def _outlive(jobs: Sequence[Job]) -> None:
-    """From inside an agent that is to stop: it will end its shell, and us with it, too early."""
+def outlive(jobs: Sequence[Job]) -> bool:
+    """Whether we run inside an agent that is to stop: it will end its shell, and us with it, too early.
+    What can be ignored then is."""
     owners = [job.session.seen.owner for job in jobs if job.session.seen.owner is not None]
     table = procfs.read_table() if owners else {}
     if not any(tree.inside(owner, table) for owner in owners):
-        return
+        return False
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
     try:
         os.setpgid(0, 0)
-    except OSError:  # we lead a session: nobody signals us together with others
+    except OSError:  # we lead a session
         pass
+    return True
 
 
 def _command(process: Process) -> str:

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
 from typing import NamedTuple
 
-from agentctl.control import programs
+from agentctl.control import aside, programs
 from agentctl.control.programs import HOOK, LAUNCH
 from agentctl.errors import SourceError
 from agentctl.truth.model import EntryPoint, Observation, ProcessIdentity, Session
@@ -56,6 +56,7 @@ class Family:
         self._own_launches = {launch_id, environ.get(LAUNCH)} - {None}
         self._markers = tuple(markers) if owner is not None else ()
         self._confine = confine
+        self._line: set[ProcessIdentity] = set()  # what we run in
 
     def shim(self, table: Table) -> Process | None:
         """The parent that waits for its end, or what that has become: its finishing work."""
@@ -69,7 +70,10 @@ class Family:
         self, table: Table, known: AbstractSet[ProcessIdentity] = frozenset(), us: int | None = None
     ) -> Tree:
         """All of them in this table. `known`: those found before, whose children may be new."""
-        sight = _Sight(self, table, os.getpid() if us is None else us)
+        called = aside.us() if us is None else us
+        line = {table[pid].identity for pid in _line(table, called) if pid in table}
+        self._line |= line  # for good: when the agent is gone, our shell has another parent
+        sight = _Sight(self, table, called)
         roots = [process for process in table.values() if process.identity in known]
         owner = table.get(self.owner.pid) if self.owner is not None else None
         if owner is not None and owner.identity == self.owner:
@@ -83,6 +87,10 @@ class Family:
         for process in self._marked(table):
             sight.meet(process)
         return sight.tree()
+
+    def runs_us(self, process: Process) -> bool:
+        """The shell that we were called in, and what that runs in."""
+        return process.identity in self._line
 
     def is_hook(self, process: Process) -> bool:
         """The person's own command at the end of this launch: not a tool of the agent."""
@@ -123,7 +131,7 @@ class _Sight:
         self._family = family
         self._table = table
         self._uid = os.geteuid()
-        self._line = _line(table, us)
+        self._us = us
         self._above = _line(table, family.owner.pid) if family.owner is not None else []
         self._children: dict[int, list[Process]] = {}
         for process in table.values():
@@ -172,11 +180,13 @@ class _Sight:
             return True  # a zombie has nothing to end; as a table is read, its children may still be its
         if is_control(process) or self._family.is_hook(process):
             return False
-        if process.pid in self._line:
-            self._spare(
-                process,
-                "this very agentctl" if process.pid == self._line[0] else "agentctl runs in it",
-            )
+        if process.pid == self._us:
+            self._spare(process, "this very agentctl")
+            return True
+        if process.pid == os.getpid():  # it works for that one, aside
+            return True
+        if self._family.runs_us(process):
+            self._spare(process, "agentctl runs in it")
             return True  # what else that shell has started is the agent's
         if self._family.is_elsewhere(process):
             self._spare(process, "launched, a session of its own")

@@ -52,7 +52,8 @@ def parser() -> Parser:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    from agentctl.control.stopping import Job, all_at_once
+    from agentctl.control import aside
+    from agentctl.control.stopping import Job, outlive
 
     answers = Answers()
     jobs: list[Job] = []
@@ -66,6 +67,16 @@ def run(arguments: argparse.Namespace) -> int:
             answers.failed(rows.name(each.session), error)
     if arguments.dry_run:
         return _tell_plans(arguments, jobs, answers)
+
+    def work() -> int:
+        return _stop(arguments, jobs, answers)
+
+    return aside.run(work) if outlive(jobs) else work()
+
+
+def _stop(arguments: argparse.Namespace, jobs: list[Job], answers: Answers) -> int:
+    from agentctl.control.stopping import all_at_once
+
     report = _Report(answers, arguments.deadline, as_json=arguments.json)
     left = [rows.name(job.session) for job in jobs]
     try:
