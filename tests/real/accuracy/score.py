@@ -62,7 +62,8 @@ class Judge:
         if row is None:
             return
         alive, dead = sample.after.get(actor.name, False), not sample.before.get(actor.name, True)
-        if alive and row.status == "stopped" and not actor.leaves_it(sample.asked):
+        its = actor.has_it(sample.asked)
+        if alive and its and row.status == "stopped":
             yield self._finding("wrong-stopped", actor, sample, row, Told("alive"))
         if dead and row.lives and not self._taken_over(actor, sample):
             yield self._finding("said-alive", actor, sample, row, Told("stopped"))

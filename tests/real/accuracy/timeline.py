@@ -62,16 +62,17 @@ class Actor:
         settled = asked - last.at >= SETTLED_AFTER
         return Moment("settled" if settled else "settling", last.now, who)
 
-    def leaves_it(self, moment: float) -> bool:
-        """Whether its process then goes on without the session (`/clear`), or already has."""
+    def has_it(self, moment: float) -> bool:
+        """Whether the session is its process's own: not before the driver knew of it (one that resumes
+        has to load it first), and not once its process goes on without it (`/clear`)."""
         told = [entry for entry in self.entries if entry.now is not None]
-        coming = [entry for entry in told if entry.at >= moment] or told[-1:]
         before = [entry for entry in told if entry.at < moment][-1:]
-        return any(
+        coming = [entry for entry in told if entry.at >= moment][:1]
+        return bool(before) and not any(
             entry.now is not None
             and entry.now.status == "stopped"
             and (self.died_at is None or entry.at < self.died_at)
-            for entry in (*before, *coming[:1])
+            for entry in (*before, *coming)
         )
 
     def spells(self) -> list[tuple[Entry, float, float]]:

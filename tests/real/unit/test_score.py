@@ -91,6 +91,7 @@ def test_of_a_dead_one_without_a_record_nothing_need_be_said() -> None:
 
 def test_stopped_is_a_lie_while_the_kernel_has_the_process_even_in_motion() -> None:
     story = Story()
+    story.told(9.0, "running")
     story.timeline.unsettled(ME, 10.0)
     story.timeline.ended(ME, 10.5)
     story.asked(10.3, says("stopped"))
@@ -123,6 +124,14 @@ def test_a_session_that_another_process_goes_on_with_may_be_alive() -> None:
     story.told(11.0, "running", OTHER)
     story.asked(12.0, says("running", pid=8))
     assert story.kinds() == ["right"]
+
+
+def test_a_session_is_not_yet_alive_while_its_new_process_loads_it() -> None:
+    story = Story()
+    story.timeline.unsettled(ME, 10.0)
+    story.told(11.0, "idle")
+    story.asked(10.5, says("stopped", pid=None))
+    assert story.kinds() == []
 
 
 def test_a_session_that_its_process_has_left_behind_has_ended() -> None:
