@@ -52,10 +52,10 @@ def daemon_killed(lab: Lab) -> None:
     worker.unsettled()
     kill(worker.process)
     worker.is_gone(outcome="killed")
-    session_id = worker.session_id or ""
+    session_id = worker.has_id()
     client.terminal.close()
     worker.unsettled()  # from now on another process has its thread
-    again = lab.tui("resume", session_id)
+    again = lab.tui("resume", session_id, session_id=session_id)
     worker = lab.enters(_daemon(), again.mark, session_id)
     worker.is_now("idle")
     _says(again, worker, "[[gate=%]] go on")
@@ -117,7 +117,7 @@ def agent_in_an_agent(lab: Lab) -> None:
     inner = lab.enters(_inside(outer), mark)
     inner.is_now("running", since=held.at)
     outer.is_now("running", since=held.at)
-    assert inner.who().session_id not in (None, outer.who().session_id)
+    assert inner.has_id() != outer.has_id()
     inner.opens()
     inner.is_gone(outcome="completed")
     outer.is_held()

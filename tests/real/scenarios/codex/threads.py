@@ -47,13 +47,13 @@ def fork(lab: Lab) -> None:
     """Its arguments name the parent, who is not running."""
     parent = lab.headless("hello")
     parent.is_gone(outcome="completed")
-    session_id = parent.who().session_id or ""
+    session_id = parent.has_id()
     child = lab.tui("fork", session_id)
     child.is_now("idle")
     parent.is_now("stopped", since=parent.died_at, outcome="completed")
     child.says("[[gate=%]] go on")
     child.is_held()
-    assert child.who().session_id not in (None, session_id)
+    assert child.has_id() != session_id
     parent.is_now("stopped", since=parent.died_at, outcome="completed")
     child.opens()
     child.has_answer()
@@ -72,11 +72,11 @@ def new_in_place(lab: Lab) -> None:
     until(lambda: actor.mark not in actor.terminal.screen(), "the new thread is there")
     actor.terminal.shows(lab.recipe.ready)
     actor.is_now("idle")
-    new = lab.enters(actor.process, actor.mark)
+    new = lab.enters(actor.process, marked("")[0])
     new.body = actor.body
     new.says("[[gate=%]] hello again")
+    assert new.has_id() != actor.has_id()
     new.is_held()
-    assert new.session_id not in (None, actor.session_id)
     actor.is_now("idle")
     new.opens()
     new.has_answer()
@@ -127,8 +127,8 @@ def _ended(lab: Lab) -> Actor:
 def _resumed(lab: Lab, before: Actor, cwd: Path) -> str:
     session_id = before.has_id()
     before.unsettled()  # from now on another process has its thread
-    actor = lab.headless("[[gate=%]] go on", cwd=cwd, form=resuming(lab, session_id))
-    actor.session_id = session_id
+    form = resuming(lab, session_id)
+    actor = lab.headless("[[gate=%]] go on", cwd=cwd, form=form, session_id=session_id)
     actor.is_held()
     actor.opens()
     actor.is_gone(outcome="completed")
@@ -138,11 +138,8 @@ def _resumed(lab: Lab, before: Actor, cwd: Path) -> str:
 
 
 def _tui_of(lab: Lab, before: Actor) -> Actor:
-    session_id = before.has_id()
     before.unsettled()
-    actor = lab.tui("resume", session_id)
-    actor.session_id = session_id
-    return actor
+    return lab.tui("resume", before.has_id(), session_id=before.has_id())
 
 
 def _thread_of_helper(lab: Lab, parent: Actor) -> str:
