@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 
 UNWRITTEN = "before its first answer there is no session, and a dead process leaves nothing"
 SAME_SECONDS = "two that began within seconds of each other in one directory cannot be told apart"
-TRIED_ALL = "after its last try the file is the same as before it"
 
 
 def start(lab: Lab) -> None:
@@ -31,9 +30,7 @@ def killed_while_streaming(lab: Lab, name: str, outcome: str) -> None:
     first.is_held()
     first.signal(signal.Signals[name])
     first.is_gone(blind=UNWRITTEN)
-    ended = lab.headless("hello")
-    ended.is_gone(outcome="completed")
-    actor = lab.headless("[[gate=%]] count", "--session", str(ended.session_id))
+    actor = lab.headless("[[gate=%]] count", "--session", sessions.ended(lab))
     actor.is_held()
     actor.signal(signal.Signals[name])
     actor.is_gone(outcome=outcome)
@@ -46,14 +43,14 @@ def retry(lab: Lab) -> None:
     actor.has_answer()
     # Its client tries twice more by itself: six refusals are two tries of Pi's own
     actor.says("[[error=500x6]] [[gate=%]] hello")
-    actor.is_now("running", since=actor.sees("Retrying"))
-    actor.is_held()
+    actor.is_now("running", since=actor.sees("Retrying"), blind=terminal.TRYING)
+    actor.is_held(blind=terminal.TRYING)
     actor.opens()
     actor.has_answer()
     actor.says("[[error=500]] hello")
     actor.terminal.shows("Retrying")
     actor.presses("Escape")
-    actor.is_now("idle", since=actor.sees("Retry failed"), blind=TRIED_ALL)
+    actor.is_now("idle", since=actor.sees("Retry failed"), blind=terminal.TRYING)
 
 
 def resume_in_the_tui(lab: Lab) -> None:
@@ -87,7 +84,7 @@ PLAYS: dict[str, Play] = {
     "tool running": common.tool_running,
     "idle": common.idle,
     "Esc interrupt": common.esc_interrupt,
-    "API error": common.api_error,
+    "API error": terminal.api_error,
     "retry with back-off": retry,
     **common.by_each_signal("while streaming", killed_while_streaming, pi.ENDS),
     **common.by_each_signal(

@@ -20,7 +20,7 @@ PLAYS: dict[str, Play] = {
     "question asked": terminal.question_asked,
     "idle": common.idle,
     "Esc interrupt": terminal.interrupted,
-    "API error": common.api_error,
+    "API error": terminal.api_error,
     "retry with back-off": terminal.retry,
     "model server gone": terminal.model_server_gone,
     **common.by_each_signal("while streaming", common.killed_while_streaming, ENDS),

@@ -54,6 +54,7 @@ def pid_reused(lab: Lab) -> None:
     first.unsettled()
     kill(first.process)
     first.is_gone(outcome="killed")
+    first.unsettled()  # the other one may have it open, until it has a prompt of its own
     second = common.again_with_pid(lab, first.process.pid)
     second.is_held()
     first.is_now("stopped", outcome="killed")

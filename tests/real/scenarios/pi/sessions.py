@@ -23,7 +23,7 @@ FROM_ELSEWHERE = "nothing ties a Pi to a session of another directory but a comm
 
 def resume_headless(lab: Lab) -> None:
     """By its id, and as the last one of this directory."""
-    session_id = _ended(lab)
+    session_id = ended(lab)
     for words in (("--session", session_id), ("--continue",)):
         actor = lab.headless("[[gate=%]] go on", *words)
         actor.heard("held")
@@ -31,6 +31,7 @@ def resume_headless(lab: Lab) -> None:
         actor.is_held()
         actor.opens()
         actor.is_gone(outcome="completed")
+        actor.unsettled()
 
 
 def resume_in_the_tui(lab: Lab) -> None:
@@ -45,7 +46,7 @@ def resume_in_the_tui(lab: Lab) -> None:
 
 
 def resumed_by_words(lab: Lab) -> str:
-    session_id = _ended(lab)
+    session_id = ended(lab)
     for words in (("--session", session_id), ("--continue",)):
         actor = lab.tui(*words)
         actor.session_id = session_id
@@ -53,6 +54,7 @@ def resumed_by_words(lab: Lab) -> str:
         _goes_on(actor, session_id)
         actor.presses("C-d")
         actor.is_gone(outcome="completed")
+        actor.unsettled()
     return session_id
 
 
@@ -61,6 +63,7 @@ def fork(lab: Lab) -> None:
     parent = lab.headless("hello")
     parent.is_gone(outcome="completed")
     session_id = parent.session_id or ""
+    parent.unsettled()
     child = lab.tui("--fork", session_id)
     (child.session_id,) = _files_of(lab) - {session_id}
     child.is_now("idle", since=child.sees("ok: "))
@@ -74,7 +77,7 @@ def new_in_place(lab: Lab) -> None:
     actor = lab.tui()
     actor.says("hello")
     actor.has_answer()
-    left = actor.who()._replace(name="what it left", process=None)
+    left = actor.who()._replace(name=f"what {actor.name} left", process=None)
     actor.unsettled()
     actor.terminal.type("/new")
     actor.terminal.press("Enter")
@@ -102,17 +105,19 @@ def parallel_starts(lab: Lab) -> None:
         actor.is_now("running", since=since)
     told = {row["id"]: row["pid"] for row in lab.rows()}
     assert told == {actor.session_id: actor.process.pid for actor in actors}
-    for actor, errand in zip(actors, errands, strict=True):
-        actor.unsettled()
+    for number, errand in enumerate(errands):
+        for actor in actors[: number + 1]:  # also those before: between its command and its end
+            actor.unsettled()  # it may be any of them
         errand.ends()
-        actor.is_gone(outcome="completed")
+        for actor in actors[: number + 1]:
+            actor.is_gone(outcome="completed")
 
 
 def resumed_elsewhere(lab: Lab) -> None:
     """By its file: asked for an id of another directory, Pi would make a copy. It works in the session's
     own directory, where its process is not."""
     elsewhere = lab.repository(lab.root / "other")
-    session_id = _ended(lab)
+    session_id = ended(lab)
     (path,) = lab.home.glob(f".pi/agent/sessions/*/*{session_id}.jsonl")
     errand = lab.errand()
     script = f"[[gate=%]] [[tool={errand.command}]] go on"
@@ -126,9 +131,11 @@ def resumed_elsewhere(lab: Lab) -> None:
     actor.is_gone(outcome="completed")
 
 
-def _ended(lab: Lab) -> str:
+def ended(lab: Lab) -> str:
+    """A session that somebody will go on with."""
     actor = lab.headless("hello")
     actor.is_gone(outcome="completed")
+    actor.unsettled()
     assert actor.session_id is not None
     return actor.session_id
 

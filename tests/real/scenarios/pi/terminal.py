@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 NO_FILE = "before its first prompt Pi writes nothing, and with --no-session it never does"
 DIALOG = "a dialog of Pi or of an extension leaves no trace outside the terminal"
-CANCELLED = "that a person cancels a retry is written nowhere"
+TRYING = "that a retry goes on is written as that it was cancelled: not at all"
 
 # A tool that asks the person, as extensions have them.
 ASKING = """
@@ -70,20 +70,28 @@ def interrupted(lab: Lab) -> None:
     actor.is_gone(outcome="killed")
 
 
+def api_error(lab: Lab) -> None:
+    """At its terminal first: before its first prompt it would cast doubt on what ends beside it."""
+    actor = lab.tui()
+    actor.says("[[error=400]] hello")
+    actor.is_now("idle", since=actor.heard("refused").at)
+    lab.headless("[[error=400]] hello").is_gone(outcome="failed")
+
+
 def retry(lab: Lab) -> None:
     """Every try that fails is written down; so is the plan to try again, and not its cancelling."""
     actor = lab.tui()
     actor.says("[[error=500x2]] [[gate=%]] hello")
-    actor.is_now("running", since=actor.heard("refused").at)
-    actor.is_held()
+    actor.is_now("running", since=actor.heard("refused").at, blind=TRYING)
+    actor.is_held(blind=TRYING)
     actor.opens()
     actor.has_answer()
     actor.says("[[error=500]] hello")
-    actor.is_now("running", since=actor.heard("refused").at)
+    actor.is_now("running", since=actor.heard("refused").at, blind=TRYING)
     actor.terminal.shows("Retrying")
     actor.presses("Escape")
     until(lambda: "Retrying" not in actor.terminal.screen(), "it gives up")
-    actor.is_now("idle", blind=CANCELLED)
+    actor.is_now("idle", blind=TRYING)
     actor.says("[[gate=%]] hello")
     actor.is_held()
     actor.opens()
@@ -97,11 +105,11 @@ def model_server_gone(lab: Lab) -> None:
     actor.is_held()
     actor.unsettled()
     lab.model.stop()
-    actor.is_now("running", since=actor.heard("dropped").at)
+    actor.is_now("running", since=actor.heard("dropped").at, blind=TRYING)
     _comes_back(actor)
     lab.model.stop()
     actor.types("[[gate=%]] and again")
-    actor.is_now("running", since=actor.sees("Retrying"))
+    actor.is_now("running", since=actor.sees("Retrying"), blind=TRYING)
     _comes_back(actor)
 
 
@@ -125,6 +133,6 @@ def _comes_back(actor: Actor) -> None:
     model, last = actor.lab.model, actor.lab.model.journal.last
     actor.unsettled()
     model.start()
-    actor.is_held(after=last)
+    actor.is_held(after=last, blind=TRYING)
     actor.opens()
     actor.has_answer()
