@@ -134,10 +134,6 @@ class Desk:
             handle.signal(number)
             assert handle.wait(PATIENCE), f"{self.adapter} outlives {number.name}"
 
-    def kills_the_shim(self) -> None:
-        [shim] = [process for process in self.others() if process.comm == SHIM]
-        kill(shim.identity)
-
     # what is seen
 
     def row(self, session_id: str) -> dict[str, Any]:
@@ -150,6 +146,11 @@ class Desk:
         pid = self.row(session_id)["pid"]
         assert pid is not None, f"{session_id} has no process"
         return procfs.read_process(pid, procfs.boot_id()).identity
+
+    def shim(self) -> procfs.Process:
+        """The only one in the room."""
+        [shim] = [process for process in self.others() if process.comm == SHIM]
+        return shim
 
     def native_id(self, launched: Launched) -> str | None:
         """The session that the agent itself keeps this prompt in."""

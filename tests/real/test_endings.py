@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from agentctl.truth.pidfd import Handle
+from tests.ending import kill
 from tests.real.actor import PATIENCE
 from tests.real.desk import Desk, Launched
 from tests.waiting import until
@@ -43,7 +45,10 @@ def test_stop(desk: Desk) -> None:
 
 
 def test_its_time_is_over(desk: Desk) -> None:
-    launched, ended = _at_work(desk, "--timeout", "5s")
+    """Its shim's clock rings; we do not wait for that."""
+    launched, ended = _at_work(desk, "--timeout", "1h")
+    with Handle(desk.shim().identity) as shim:
+        shim.signal(signal.SIGALRM)
     _it_ends(desk, launched, "stop", ended)
 
 
@@ -60,7 +65,7 @@ def test_its_shim_is_killed(desk: Desk) -> None:
     launched = desk.launches("[[gate=%]] count", "--on-complete", f"{HOOK}{ended}")
     desk.held(launched)
     before = desk.row(launched.id)
-    desk.kills_the_shim()
+    kill(desk.shim().identity)
     now = desk.row(launched.id)
     assert (now["status"], now["activity"], now["pid"]) == ("running", before["activity"], before["pid"])
     assert desk.locked() == [str(desk.work)]

@@ -66,6 +66,7 @@ def test_stopped_at_its_prompt_though_we_did_not_start_it(desk: Desk) -> None:
     actor = desk.lab.tui(cwd=desk.lab.work)
     actor.says("[[say=hello]]")
     actor.heard("answered")
+    until(lambda: actor.who().session_id is not None, "it has written its session", PATIENCE)
     assert (
         desk.agentctl("wait", f"pid:{actor.process.pid}", "--for", "idle", "--timeout", "60s").code == 0
     )

@@ -7,7 +7,7 @@ import os
 from collections.abc import Callable
 
 from agentctl import paths
-from agentctl.control import output, spawn
+from agentctl.control import fair, output, spawn
 from agentctl.control.arrival import arrived, failure, how_it_ended
 from agentctl.control.order import Order
 from agentctl.errors import Gone, SourceError, Unreachable
@@ -59,7 +59,9 @@ def _settle(
         tell(session)
     try:
         with Handle(identity) as agent:
-            over = agent.wait(order.command.settles)
+            owner = session.seen.owner
+            worker = owner.pid if owner is not None else identity.pid
+            over = fair.ended(agent, worker, order.command.settles)
     except Gone:
         over = True
     except KeyboardInterrupt:  # the person has the id and waits no longer: it is on its own
