@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from typing import TYPE_CHECKING
 
@@ -137,6 +138,8 @@ def ended(lab: Lab) -> str:
     actor.is_gone(outcome="completed")
     actor.unsettled()
     assert actor.session_id is not None
+    (path,) = lab.home.glob(f".pi/agent/sessions/*/*{actor.session_id}.jsonl")
+    os.utime(path, (0, path.stat().st_mtime - 3600))  # an hour ago, long before whoever goes on with it
     return actor.session_id
 
 
