@@ -388,6 +388,21 @@ def test_a_session_named_by_argument(stage: PiStage, how: str) -> None:
     assert found.verdict.status == "idle"
 
 
+def test_a_turn_that_was_left_open_is_not_open_in_who_resumes_it(stage: PiStage) -> None:
+    killed = begun(stage, "work")
+    known = killed.session_id or ""
+    killed.kill()
+    (path,) = stage.records(killed)
+    path.write_text(path.read_text().replace('"timestamp":"20', '"timestamp":"19'))  # long ago
+    stage.arguments = ["--session", str(path)]
+    puppet = stage.start(resume=known, environ=VISIBLE)
+    verdict = row(stage, puppet).verdict
+    assert (verdict.status, verdict.activity) == ("running", "unknown")
+    assert [e.trusted for e in verdict.overruled if e.claim == "working"] == [False]
+    puppet.do("work")
+    assert row(stage, puppet).verdict.activity == "working"
+
+
 # moving on
 
 

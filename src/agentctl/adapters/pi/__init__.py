@@ -63,7 +63,7 @@ class Pi(Starting):
             path = paths.get(session)
             found = facts(path) if path is not None else Facts()
             entry = _entry_point(bound)
-            found, doubtful = _settled(found, path)
+            found, doubtful = _settled(found, path, bound, look)
             yield living(look, bound, path, found._replace(entry_point=entry), *doubtful)
 
     def history(self, look: Look, wanted: Wanted) -> Iterable[Observation]:
@@ -84,12 +84,23 @@ class Pi(Starting):
             yield Place("transcripts", root)
 
 
-def _settled(facts: Facts, path: str | None) -> tuple[Facts, tuple[Evidence, ...]]:
-    """Shows the failed answer that may be retried, and believes it not."""
-    if not retry_or_not(facts):
+def _settled(
+    facts: Facts, path: str | None, bound: Bound, look: Look
+) -> tuple[Facts, tuple[Evidence, ...]]:
+    """Shows the failed answer that may be retried, or the turn that another process left open, and
+    believes it not."""
+    if not retry_or_not(facts) and not _left_open(facts, bound, look):
         return facts, ()
     doubtful = tuple(e._replace(trusted=False) for e in observe.said(facts, path))
     return facts._replace(turn=None), doubtful
+
+
+def _left_open(facts: Facts, bound: Bound, look: Look) -> bool:
+    """Whoever resumes a session begins with a prompt, and does not go on with the turn of a dead one."""
+    turn, owner = facts.turn, bound.owner
+    if turn is None or turn.claim != "working" or turn.at is None or owner is None:
+        return False
+    return turn.at < look.started_at(owner)
 
 
 def _is_pi(script: str) -> bool:
