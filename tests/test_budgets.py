@@ -19,7 +19,7 @@ print("\\n".join(sys.modules), file=sys.stderr)
 """
 # Modules beyond those of the bare interpreter, with a few to spare. Raise one only together with
 # what `make bench` says of it.
-BUDGETS = {"--version": 6, "--help": 8, "list": 70}
+BUDGETS = {"--version": 6, "--help": 8, "list": 71}
 TOO_DEAR = {
     "asyncio",
     "dataclasses",

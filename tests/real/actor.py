@@ -19,7 +19,6 @@ from agentctl.errors import Gone
 from agentctl.truth import procfs
 from agentctl.truth.model import ProcessIdentity
 from agentctl.truth.pidfd import Handle
-from tests.ending import is_gone
 from tests.real import native
 from tests.real.book import Told, Who
 from tests.real.tmux import Terminal
@@ -31,7 +30,6 @@ if TYPE_CHECKING:
 
 PATIENCE = 60.0  # seconds: big programs start slowly on a loaded machine
 Body = Terminal | subprocess.Popen[bytes] | ProcessIdentity
-GLANCE = 0.01  # seconds between two looks at whether it lives
 _marks = itertools.count(1)
 
 
@@ -180,10 +178,7 @@ class Actor:
     def _see_it_die(self) -> None:
         try:
             with Handle(self.process) as handle:
-                # Its first thread is a zombie before the last one has gone and the handle tells: by up
-                # to 0.4 s with big programs on a loaded machine. Dead is what is a zombie.
-                while not (handle.wait(GLANCE) or is_gone(self.process)):
-                    pass
+                handle.wait(None)
         except Gone:
             pass
         self.died_at = time.time()

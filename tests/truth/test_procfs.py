@@ -3,12 +3,13 @@
 import os
 import shutil
 import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
-from agentctl.errors import Forbidden, Gone, Malformed
+from agentctl.errors import Forbidden, Gone
 from agentctl.truth import procfs
 from agentctl.truth.model import ProcessIdentity
 from tests.waiting import until
@@ -207,13 +208,18 @@ def test_a_fork_has_the_layout_of_its_parent_and_an_exec_has_not(
         os.waitpid(child, 0)
 
 
-@pytest.mark.parametrize("raw", [b"", b"1 (x) S", b"no parentheses at all", b"1 (x) S 1 2 3"])
-def test_a_line_that_is_no_stat_is_malformed(raw: bytes) -> None:
-    with pytest.raises(Malformed):
-        procfs.parse_stat(raw)
-
-
-def test_an_old_kernel_says_nothing_of_the_exit() -> None:
-    fields = [b"Z", b"7", *[b"0"] * 17, b"4711"]
-    stat = procfs.parse_stat(b"12 (x) " + b" ".join(fields))
-    assert (stat.state, stat.parent, stat.start, stat.exit_status) == ("Z", 7, 4711, 0)
+def test_a_process_whose_first_thread_has_ended_is_alive_while_another_runs() -> None:
+    """Its state is a zombie's, and kill -0 says nothing new: only the number of threads tells."""
+    script = (
+        "import ctypes, threading, time\n"
+        "threading.Thread(target=time.sleep, args=[600]).start()\n"
+        "ctypes.CDLL(None).syscall(60, 0)\n"  # exit(2) of the thread alone, which Python never calls
+    )
+    child = subprocess.Popen([sys.executable, "-c", script])
+    try:
+        until(lambda: seen(child.pid).state == "Z", "the first thread has ended")
+        assert seen(child.pid).alive
+        assert seen(child.pid).ending
+    finally:
+        child.kill()
+        child.wait()

@@ -1,5 +1,7 @@
 """The fence, the deadline, and what decorates."""
 
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Iterable, Iterator, Sequence
@@ -10,10 +12,11 @@ import pytest
 from agentctl.errors import Forbidden, Malformed
 from agentctl.truth.look import Look
 from agentctl.truth.model import Evidence, Facts, Launch, Observation, ProcessIdentity, Tokens
-from agentctl.truth.procfs import Process
+from agentctl.truth.procfs import Process, boot_id, read_process
 from agentctl.truth.survey import Registered, Survey, Wanted, survey
 from tests.fakes.badly import Adapter, Bad, registered, told
 from tests.fakes.stranger import Stranger
+from tests.waiting import until
 
 MARK = "SURVEYED"
 
@@ -333,3 +336,34 @@ def test_the_look_s_own_problems_travel_along(environ: dict[str, str]) -> None:
     look = Look.take(environ)
     look.unreadable(Malformed("/state.db", "not a database"))
     assert [p.source for p in survey(look, []).problems] == ["/state.db"]
+
+
+@pytest.fixture
+def ending() -> Iterator[Process]:
+    """A process that the kernel has begun to take down: as long as a thread of it goes on, it is there,
+    and nothing tells any more what it was."""
+    script = (
+        "import ctypes, threading, time\n"
+        "threading.Thread(target=time.sleep, args=[600]).start()\n"
+        "ctypes.CDLL(None).syscall(60, 0)\n"
+    )
+    child = subprocess.Popen([sys.executable, "-c", script])
+    try:
+        until(lambda: read_process(child.pid, boot_id()).ending, "it is being taken down")
+        yield read_process(child.pid, boot_id())
+    finally:
+        child.kill()
+        child.wait()
+
+
+@pytest.mark.parametrize(("known_as", "status"), [("", "unknown"), ("another", "stopped")])
+def test_no_session_is_stopped_while_a_process_that_may_run_it_is_being_taken_down(
+    ending: Process, known_as: str, status: str
+) -> None:
+    class Ended(Adapter):
+        def history(self, look: Look, wanted: Wanted) -> Iterable[Observation]:
+            yield Observation("late", "s-1", (look.unowned(look.now, lambda _: False),))
+
+    look = Look({ending.pid: ending}, {}, time.time())
+    (row,) = survey(look, [registered(Ended("late", known_as or ending.comm))], Wanted()).sessions
+    assert row.verdict.status == status

@@ -275,7 +275,8 @@ def _named(comm: str, comms: frozenset[str]) -> bool:
 
 def _may_run(process: Process, may: Callable[[Process], bool] | None, uid: int | None) -> bool:
     try:
-        return (uid is None or process.uid in (uid, 0)) and (may is None or may(process))
+        ours = uid is None or process.uid in (uid, 0)
+        return ours and (process.ending or may is None or may(process))
     except Gone:
         return False
     except SourceError:  # withheld: for all we know, it may

@@ -8,15 +8,15 @@ number: when the process is gone, reads through it fail, even if the pid already
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 
-from agentctl.errors import Forbidden, Gone, Malformed, SourceError
+from agentctl.errors import Gone
 from agentctl.truth.model import ProcessIdentity
+from agentctl.truth.procdir import STAT_CAP, Entry, parse_stat, translated
 
 # Z zombie, X/x dead: they keep a pid and run nothing. kill(pid, 0) calls them alive.
 DEAD_STATES = frozenset("ZXx")
 ENVIRON_CAP = 2 << 20  # the kernel's own limit on argv + environ is about this
-STAT_CAP = 1024
 TICKS = os.sysconf("SC_CLK_TCK")
 
 
@@ -30,7 +30,8 @@ class Process:
 
     __slots__ = (
         "_argv", "_cwd", "_described", "_environ", "_exe", "_files", "_namespace", "_uid",
-        "comm", "exit_status", "identity", "layout", "mounts", "parent", "replaced", "state", "withheld",
+        "comm", "ending", "exit_status", "identity", "layout", "mounts", "parent", "replaced", "state",
+        "threads", "withheld",
     )  # fmt: skip
 
     def __init__(
@@ -42,6 +43,8 @@ class Process:
         exit_status: int = 0,
         *,
         layout: int = 0,
+        threads: int = 1,
+        ending: bool = False,
     ) -> None:
         self.identity = identity
         self.parent = parent
@@ -50,6 +53,10 @@ class Process:
         self.exit_status = exit_status  # as wait() would give it; means nothing unless a zombie's
         # where its arguments lie in memory: as in its parent until it execs, random after; 0: withheld
         self.layout = layout
+        self.threads = threads
+        # The kernel is taking it down: it runs nothing any more, and what it was (exe, argv) is gone
+        # already. Tens of milliseconds, for one with much memory. Alive until it is a zombie.
+        self.ending = ending
         self.withheld: tuple[str, ...] = ()  # what the kernel refused to tell us
         # its mount namespace, `mnt:[4026531841]`; None: withheld, or not looked at yet
         self.mounts: str | None = None
@@ -72,7 +79,8 @@ class Process:
 
     @property
     def alive(self) -> bool:
-        return self.state not in DEAD_STATES
+        """A zombie with further threads is one only by its first: the others go on, or still end."""
+        return self.state not in DEAD_STATES or self.threads > 1
 
     @property
     def argv(self) -> tuple[str, ...]:
@@ -101,13 +109,13 @@ class Process:
     def namespace(self) -> str | None:
         """`pid:[4026531836]`; None: the kernel withholds it."""
         if self._namespace is None:
-            with _Handle(self.identity) as handle:
+            with Entry(self.identity) as handle:
                 self._namespace = handle.link("ns/pid")
         return self._namespace
 
     def inner_pid(self) -> int:
         """Its number in its own pid namespace, which is what it writes into its own files."""
-        with _Handle(self.identity) as handle:
+        with Entry(self.identity) as handle:
             for line in handle.read("status", 8192).splitlines():
                 if line.startswith(b"NSpid:"):
                     return int(line.split()[-1])
@@ -116,7 +124,7 @@ class Process:
     def environ(self) -> Mapping[str, str]:
         """Its environment as it was at exec. Raises Forbidden for another user's process."""
         if self._environ is None:
-            with _Handle(self.identity) as handle:
+            with Entry(self.identity) as handle:
                 raw = handle.read("environ", ENVIRON_CAP)
             pairs = (item.partition(b"=") for item in raw.split(b"\0") if b"=" in item)
             self._environ = {os.fsdecode(key): os.fsdecode(value) for key, _, value in pairs}
@@ -130,7 +138,7 @@ class Process:
         """How far its descriptors on this file have come. One that appends stands where its own last
         write ended, whoever has written since. Raises Gone, also when it has none."""
         numbers = [number for number, target in self._descriptors().items() if target == path]
-        with _Handle(self.identity) as handle:
+        with Entry(self.identity) as handle:
             raw = [handle.read(f"fdinfo/{number}", STAT_CAP) for number in numbers]
         found = [int(told.split(None, 2)[1]) for told in raw if told.startswith(b"pos:")]
         if not found:
@@ -140,19 +148,19 @@ class Process:
     def sleeps_in(self) -> frozenset[str]:
         """Where in the kernel its threads are, by the kernel's names: `anon_pipe_read` if one reads an
         empty pipe. "0": it runs, or the kernel does not say."""
-        with _Handle(self.identity) as handle:
+        with Entry(self.identity) as handle:
             return frozenset(raw.decode("ascii", "replace") for raw in handle.of_threads("wchan"))
 
     def _descriptors(self) -> dict[str, str]:
         if self._files is None:
-            with _Handle(self.identity) as handle:
+            with Entry(self.identity) as handle:
                 self._files = dict(handle.links("fd"))
         return self._files
 
     def _describe(self) -> None:
         if self._described:
             return
-        with _Handle(self.identity) as handle:
+        with Entry(self.identity) as handle:
             self._uid = handle.uid
             raw = handle.read("cmdline", ENVIRON_CAP)
             exe, self._cwd = handle.link("exe"), handle.link("cwd")
@@ -166,122 +174,6 @@ class Process:
         self._described = True
 
 
-class _Handle:
-    """An open /proc/PID, proven to be the process that was meant."""
-
-    __slots__ = ("_fd", "identity", "uid")
-
-    def __init__(self, identity: ProcessIdentity) -> None:
-        self.identity = identity
-        self._fd = -1
-        self.uid = -1
-
-    def __enter__(self) -> _Handle:
-        source = self.identity.address
-        try:
-            self._fd = os.open(f"/proc/{self.identity.pid}", os.O_RDONLY | os.O_DIRECTORY)
-            self.uid = os.fstat(self._fd).st_uid
-            start = parse_stat(self.read("stat", STAT_CAP)).start
-        except OSError as error:
-            self.__exit__()
-            raise _translated(error, source) from error
-        except SourceError:
-            self.__exit__()
-            raise
-        if start != self.identity.start:
-            self.__exit__()
-            raise Gone(source, "the pid now names another process")
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        if self._fd >= 0:
-            os.close(self._fd)
-            self._fd = -1
-
-    def read(self, name: str, cap: int) -> bytes:
-        try:
-            fd = os.open(name, os.O_RDONLY, dir_fd=self._fd)
-            try:
-                chunks = [os.read(fd, cap)]
-                # procfs hands out at most a page or so at a time
-                while chunks[-1] and sum(map(len, chunks)) < cap:
-                    chunks.append(os.read(fd, cap))
-                return b"".join(chunks)
-            finally:
-                os.close(fd)
-        except OSError as error:
-            raise _translated(error, f"{self.identity.address}/{name}") from error
-
-    def link(self, name: str) -> str | None:
-        """Target of a link; None when the kernel refuses (another user's) or has none."""
-        try:
-            return os.readlink(name, dir_fd=self._fd)
-        except PermissionError:
-            return None
-        except FileNotFoundError:  # a kernel thread has no exe; a vanishing process neither
-            return None
-        except OSError as error:
-            raise _translated(error, f"{self.identity.address}/{name}") from error
-
-    def links(self, name: str) -> Iterator[tuple[str, str]]:
-        """Entries of a directory of links, each with its target."""
-        try:
-            fd = os.open(name, os.O_RDONLY | os.O_DIRECTORY, dir_fd=self._fd)
-            try:
-                for entry in os.listdir(fd):
-                    try:
-                        yield entry, os.readlink(entry, dir_fd=fd)
-                    except FileNotFoundError:  # closed since it was listed
-                        continue
-            finally:
-                os.close(fd)
-        except OSError as error:
-            raise _translated(error, f"{self.identity.address}/{name}") from error
-
-    def of_threads(self, name: str) -> Iterator[bytes]:
-        try:
-            fd = os.open("task", os.O_RDONLY | os.O_DIRECTORY, dir_fd=self._fd)
-            try:
-                threads = os.listdir(fd)
-            finally:
-                os.close(fd)
-        except OSError as error:
-            raise _translated(error, f"{self.identity.address}/task") from error
-        for thread in threads:
-            try:
-                yield self.read(f"task/{thread}/{name}", STAT_CAP)
-            except Gone:  # ended since it was listed
-                continue
-
-
-class Stat:
-    """The few fields of /proc/PID/stat that matter."""
-
-    __slots__ = ("comm", "exit_status", "layout", "parent", "start", "state")
-
-    def __init__(
-        self, comm: str, state: str, parent: int, start: int, exit_status: int, *, layout: int
-    ) -> None:
-        self.comm = comm
-        self.state = state
-        self.parent = parent
-        self.start = start
-        self.exit_status = exit_status
-        self.layout = layout
-
-
-def parse_stat(raw: bytes) -> Stat:
-    # comm may hold blanks and parentheses: it ends at the *last* closing one.
-    head, _, tail = raw.rpartition(b")")
-    fields = tail.split()
-    if len(fields) < 20:
-        raise Malformed("/proc/PID/stat", "too few fields")
-    comm = head.partition(b"(")[2].decode("utf-8", "replace")
-    exit_status, layout = (int(fields[49]), int(fields[45])) if len(fields) > 49 else (0, 0)
-    state, parent, start = fields[0].decode("ascii"), int(fields[1]), int(fields[19])
-    return Stat(comm, state, parent, start, exit_status, layout=layout)
-
-
 def read_process(pid: int, boot: str) -> Process:
     """One process by number, right now. Raises Gone."""
     try:
@@ -291,9 +183,18 @@ def read_process(pid: int, boot: str) -> Process:
         finally:
             os.close(fd)
     except OSError as error:
-        raise _translated(error, f"proc:{pid}") from error
+        raise translated(error, f"proc:{pid}") from error
     identity = ProcessIdentity(boot, pid, stat.start)
-    return Process(identity, stat.parent, stat.state, stat.comm, stat.exit_status, layout=stat.layout)
+    return Process(
+        identity,
+        stat.parent,
+        stat.state,
+        stat.comm,
+        stat.exit_status,
+        layout=stat.layout,
+        threads=stat.threads,
+        ending=stat.ending,
+    )
 
 
 def read_table() -> dict[int, Process]:
@@ -326,11 +227,3 @@ def namespace() -> str:
 def elsewhere(identity: ProcessIdentity, its: str | None) -> bool:
     """Whether it may live where we cannot look, as in a container. `its` namespace None: ours."""
     return its not in (None, namespace()) and identity.boot == boot_id()
-
-
-def _translated(error: OSError, source: str) -> SourceError:
-    if isinstance(error, FileNotFoundError | ProcessLookupError | NotADirectoryError):
-        return Gone(source, "no such process")
-    if isinstance(error, PermissionError):
-        return Forbidden(source, "the kernel refuses to tell (another user's process?)")
-    return Malformed(source, error.strerror or str(error))

@@ -38,6 +38,8 @@ DEADLINE = 2.0  # seconds an adapter may take
 PATIENCE = 0.1  # seconds before the others stop waiting for it
 PATIENCE_FOR_ALL = 0.5  # the same when all ended sessions are wanted: to read thousands is not to hang
 ELSEWHERE = "launched in another pid namespace (a container), where its process cannot be seen from here"
+# Names that tell nothing of who ran: to suspect each that ends would be to suspect strangers.
+RUNTIMES = frozenset({"node", "MainThread", "bun"})
 SAME_MOMENT = 0.05  # seconds between a process's last word and its end, for clocks that are coarse
 
 
@@ -116,9 +118,11 @@ class _Run:
             self.candidates = self.look.candidates(adapter.comms)
         for process in self.candidates:
             try:
-                if adapter.owns(process):
+                if not _ends(process) and adapter.owns(process):
                     _ = process.cwd  # described now; when it is asked again the process may be gone
                     self.look.owned += (process,)
+                elif _ends(process) and process.comm not in RUNTIMES:
+                    self.unclear.append(process)
             except Gone:
                 continue
             except SourceError as error:
@@ -184,6 +188,15 @@ def survey(
         return Survey([Session(seen, verdict) for seen, verdict in judged], problems)
     decorations = _Decorations(notes)
     return Survey([decorations.session(*each) for each in judged], problems)
+
+
+def _ends(process: Process) -> bool:
+    """Whether the kernel is taking it down: nobody can tell any more whose it was. It may have begun to
+    end since the table was read; then it is without its executable."""
+    if process.ending or process.exe is not None:
+        return process.ending
+    now = procfs.current(process.identity)
+    return now is not None and now.ending
 
 
 def bare_process(look: Look, process: Process) -> Observation:

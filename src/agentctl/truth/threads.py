@@ -6,7 +6,8 @@ import os
 from typing import NamedTuple
 
 from agentctl.errors import Gone
-from agentctl.truth.procfs import Process, parse_stat
+from agentctl.truth.procdir import parse_stat
+from agentctl.truth.procfs import Process
 
 STAT_CAP = 1024
 

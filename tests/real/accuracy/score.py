@@ -55,7 +55,7 @@ class Judge:
         if moment.phase != "settled" or moment.now is None:
             return
         kind = self._kind(row, moment.now, moment.who)
-        if kind:
+        if kind and not (moment.now.status == "stopped" and self._taken_over(actor, sample)):
             yield self._finding(kind, actor, sample, row, moment.now)
 
     def _lies(self, actor: Actor, sample: Sample, row: Row | None) -> Iterable[Finding]:

@@ -11,8 +11,9 @@ import time
 from collections.abc import Callable
 from typing import Literal, NamedTuple
 
-from agentctl.truth import procfs
+from agentctl.errors import Gone
 from agentctl.truth.model import ProcessIdentity
+from agentctl.truth.pidfd import Handle
 from tests.real.book import Told, Who
 
 SETTLED_AFTER = 0.5  # seconds
@@ -138,5 +139,9 @@ class Timeline:
 
 
 def _lives(identity: ProcessIdentity) -> bool:
-    process = procfs.current(identity)
-    return process is not None and process.alive
+    """By its handle, which tells when the last of its threads has ended."""
+    try:
+        with Handle(identity) as handle:
+            return not handle.wait(0)
+    except Gone:
+        return False

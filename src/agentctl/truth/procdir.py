@@ -1,0 +1,151 @@
+"""One /proc/PID, opened and proven to be the process that was meant; and the line it says first, stat.
+
+The seam where the kernel's errors about processes become ours.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+
+from agentctl.errors import Forbidden, Gone, Malformed, SourceError
+from agentctl.truth.model import ProcessIdentity
+
+STAT_CAP = 1024
+EXITING = 0x4  # PF_EXITING, of the flags in stat
+
+
+class Entry:
+    """An open /proc/PID, proven to be the process that was meant."""
+
+    __slots__ = ("_fd", "identity", "uid")
+
+    def __init__(self, identity: ProcessIdentity) -> None:
+        self.identity = identity
+        self._fd = -1
+        self.uid = -1
+
+    def __enter__(self) -> Entry:
+        source = self.identity.address
+        try:
+            self._fd = os.open(f"/proc/{self.identity.pid}", os.O_RDONLY | os.O_DIRECTORY)
+            self.uid = os.fstat(self._fd).st_uid
+            start = parse_stat(self.read("stat", STAT_CAP)).start
+        except OSError as error:
+            self.__exit__()
+            raise translated(error, source) from error
+        except SourceError:
+            self.__exit__()
+            raise
+        if start != self.identity.start:
+            self.__exit__()
+            raise Gone(source, "the pid now names another process")
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._fd >= 0:
+            os.close(self._fd)
+            self._fd = -1
+
+    def read(self, name: str, cap: int) -> bytes:
+        try:
+            fd = os.open(name, os.O_RDONLY, dir_fd=self._fd)
+            try:
+                chunks = [os.read(fd, cap)]
+                # procfs hands out at most a page or so at a time
+                while chunks[-1] and sum(map(len, chunks)) < cap:
+                    chunks.append(os.read(fd, cap))
+                return b"".join(chunks)
+            finally:
+                os.close(fd)
+        except OSError as error:
+            raise translated(error, f"{self.identity.address}/{name}") from error
+
+    def link(self, name: str) -> str | None:
+        """Target of a link; None when the kernel refuses (another user's) or has none."""
+        try:
+            return os.readlink(name, dir_fd=self._fd)
+        except PermissionError:
+            return None
+        except FileNotFoundError:  # a kernel thread has no exe; a vanishing process neither
+            return None
+        except OSError as error:
+            raise translated(error, f"{self.identity.address}/{name}") from error
+
+    def links(self, name: str) -> Iterator[tuple[str, str]]:
+        """Entries of a directory of links, each with its target."""
+        try:
+            fd = os.open(name, os.O_RDONLY | os.O_DIRECTORY, dir_fd=self._fd)
+            try:
+                for entry in os.listdir(fd):
+                    try:
+                        yield entry, os.readlink(entry, dir_fd=fd)
+                    except FileNotFoundError:  # closed since it was listed
+                        continue
+            finally:
+                os.close(fd)
+        except OSError as error:
+            raise translated(error, f"{self.identity.address}/{name}") from error
+
+    def of_threads(self, name: str) -> Iterator[bytes]:
+        try:
+            fd = os.open("task", os.O_RDONLY | os.O_DIRECTORY, dir_fd=self._fd)
+            try:
+                threads = os.listdir(fd)
+            finally:
+                os.close(fd)
+        except OSError as error:
+            raise translated(error, f"{self.identity.address}/task") from error
+        for thread in threads:
+            try:
+                yield self.read(f"task/{thread}/{name}", STAT_CAP)
+            except Gone:  # ended since it was listed
+                continue
+
+
+class Stat:
+    """The few fields of /proc/PID/stat that matter."""
+
+    __slots__ = ("comm", "ending", "exit_status", "layout", "parent", "start", "state", "threads")
+
+    def __init__(
+        self,
+        comm: str,
+        state: str,
+        parent: int,
+        start: int,
+        exit_status: int,
+        *,
+        layout: int,
+        threads: int,
+        ending: bool,
+    ) -> None:
+        self.comm = comm
+        self.state = state
+        self.parent = parent
+        self.start = start
+        self.exit_status = exit_status
+        self.layout = layout
+        self.threads = threads
+        self.ending = ending
+
+
+def parse_stat(raw: bytes) -> Stat:
+    # comm may hold blanks and parentheses: it ends at the *last* closing one.
+    head, _, tail = raw.rpartition(b")")
+    fields = tail.split()
+    if len(fields) < 20:
+        raise Malformed("/proc/PID/stat", "too few fields")
+    comm = head.partition(b"(")[2].decode("utf-8", "replace")
+    exit_status, layout = (int(fields[49]), int(fields[45])) if len(fields) > 49 else (0, 0)
+    state, parent, start = fields[0].decode("ascii"), int(fields[1]), int(fields[19])
+    threads, ending = int(fields[17]), bool(int(fields[6]) & EXITING)
+    return Stat(comm, state, parent, start, exit_status, layout=layout, threads=threads, ending=ending)
+
+
+def translated(error: OSError, source: str) -> SourceError:
+    if isinstance(error, FileNotFoundError | ProcessLookupError | NotADirectoryError):
+        return Gone(source, "no such process")
+    if isinstance(error, PermissionError):
+        return Forbidden(source, "the kernel refuses to tell (another user's process?)")
+    return Malformed(source, error.strerror or str(error))
