@@ -29,8 +29,6 @@ ALONE = {
     "adapters/pi/binding.py": "a part of adapters/pi/, tested through it",
     "adapters/pi/birth.py": "a part of adapters/pi/, tested through it",
     "adapters/pi/hand.py": "a part of adapters/pi/, tested through it",
-    "adapters/pi/birth.py": "a part of adapters/pi/, tested through it",
-    "adapters/pi/hand.py": "a part of adapters/pi/, tested through it",
     "adapters/pi/places.py": "a part of adapters/pi/, tested through it",
     "adapters/pi/transcript.py": "a part of adapters/pi/, tested through it",
     "adapters/plans.py": "values; which words are passed on is tested with each adapter",

@@ -36,6 +36,16 @@ def killed_while_streaming(lab: Lab, name: str, outcome: str) -> None:
     actor.is_gone(outcome=outcome)
 
 
+def api_error(lab: Lab) -> None:
+    """Without a terminal first: the other way round, what ends may be of the one that lives."""
+    ended = lab.headless("[[error=400]] hello")
+    ended.is_gone(outcome="failed")
+    ended.unsettled()
+    actor = lab.tui()
+    actor.says("[[error=400]] hello")
+    actor.is_now("idle", since=actor.heard("refused").at)
+
+
 def retry(lab: Lab) -> None:
     """Every try that fails is written down, and nothing of the plan to try again."""
     actor = lab.tui()
@@ -84,7 +94,7 @@ PLAYS: dict[str, Play] = {
     "tool running": common.tool_running,
     "idle": common.idle,
     "Esc interrupt": common.esc_interrupt,
-    "API error": terminal.api_error,
+    "API error": api_error,
     "retry with back-off": retry,
     **common.by_each_signal("while streaming", killed_while_streaming, pi.ENDS),
     **common.by_each_signal(
