@@ -322,6 +322,20 @@ def test_what_nobody_can_tell_is_told_after_a_second_look(
     assert kept.looks > 2
 
 
+def test_a_doubt_is_over_when_the_process_is(stage: DemoStage, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An agent that is just ending has removed its record: for a moment nobody can tell what it runs."""
+    puppet, session = working(stage)
+    other = stage.start()
+    monkeypatch.setattr(module, "DOUBT", LONG)
+    for path in (stage.records(puppet)[0], stage.records(other)[0]):
+        path.unlink()
+    kept = Kept(monkeypatch, [session])
+    until(lambda: kept.looks >= 1, "it has looked")
+    other.kill()
+    puppet.kill()
+    assert kept.end() == ["stopped"]
+
+
 def test_where_its_files_are() -> None:
     evidence = (
         Evidence("alive", "proc:7@7", "kernel", note="bound by pid record: /live/7.json"),

@@ -29,6 +29,12 @@ REACHED: dict[Awaited, frozenset[str]] = {
 # After a look we sleep through nine times what it took, unless a process ends: an agent that writes all
 # the time costs a tenth of a processor at most.
 REST = 9
+# Seconds after a look that something woke us for, after which we look once more. What is written to a
+# database's log counts when the log's index says so: that comes later, by a moment, and wakes nobody.
+AGAIN = 0.25
+# Seconds that a doubt may last, unless a process ends meanwhile. One that is just ending has removed its
+# record and lost its arguments, and is alive all the same: nobody can tell then what it runs.
+DOUBT = 2.0
 _PLACE = re.compile(r"(/.+?)(?:@\d+|#.*)?")  # a file, with the place in it
 
 
@@ -38,6 +44,8 @@ class Subject:
     def __init__(self, session: Session) -> None:
         self.session = session
         self.doubts = 0  # looks in a row that could not tell
+        self._ran: ProcessIdentity | None = None  # its owner, when one was last known
+        self.processes()
 
     @property
     def adapter(self) -> str:
@@ -62,6 +70,14 @@ class Subject:
         if not named and any(s.seen.session_id is None for s in by_owner):
             return self.session
         return named[0] if named else None
+
+    def processes(self) -> set[ProcessIdentity]:
+        """Those whose end may end it."""
+        self._ran = self.owner or self._ran
+        possible = (
+            {process.identity for process in self.session.seen.candidates} if self.doubts else set()
+        )
+        return possible | ({self._ran} if self._ran is not None else set())
 
     def files(self) -> Iterator[str]:
         """All that may change when it does."""
@@ -100,19 +116,27 @@ class Vigil:
         """Each when it has reached the state, or when nobody can tell. Those that have not when the
         time is over stay in `pending`."""
         end = None if timeout is None else time.monotonic() + timeout
+        woken = False
         while self.pending:
             began = time.monotonic()
             yield from self._look()
-            unsure = self._set_up() or any(subject.doubts for subject in self.pending)
+            news = self._set_up()
             left = _left(end)
             if left == 0.0:  # said by the clock: one that writes all the time is never quiet
                 return
-            if unsure:
-                continue  # it may have changed before we watched; and a doubt deserves a second look
+            if any(subject.doubts for subject in self.pending):  # that deserves a second look
+                self._rest(DOUBT, end)
+                continue
+            if news:
+                continue  # it may have changed before we watched
             took = time.monotonic() - began
-            if not self.pending or not self._watch.wait(left):
+            if not self.pending:
                 return
-            self._rest(REST * took, end)
+            last, woken = woken, self._watch.wait(_least(left, AGAIN) if woken else left)
+            if woken:
+                self._rest(REST * took, end)
+            elif not last:
+                return
 
     def _look(self) -> list[Session]:
         adapters = tuple({subject.adapter for subject in self.pending})
@@ -156,7 +180,7 @@ class Vigil:
 
     def _set_up(self) -> bool:
         """Watch what matters now. Whether there is anything new to watch."""
-        owners = {subject.owner for subject in self.pending if subject.owner is not None}
+        owners = {identity for subject in self.pending for identity in subject.processes()}
         for identity in self._handles.keys() - owners:
             self._drop(identity)
         news = [self._open(identity) for identity in owners - self._handles.keys()]
@@ -185,7 +209,7 @@ class Vigil:
     def _rest(self, seconds: float, end: float | None) -> None:
         with Watch((), self._handles.values()) as ends:
             left = _left(end)
-            ends.wait(seconds if left is None else min(seconds, left))
+            ends.wait(_least(left, seconds))
 
 
 def _gone(session: Session, owner: ProcessIdentity, handle: Handle | None) -> Session:
@@ -201,6 +225,10 @@ def _gone(session: Session, owner: ProcessIdentity, handle: Handle | None) -> Se
 
 def _said(session: Session) -> list[Evidence]:
     return [piece for piece in session.seen.evidence if piece.claim not in ("alive", "gone")]
+
+
+def _least(left: float | None, seconds: float) -> float:
+    return seconds if left is None else min(left, seconds)
 
 
 def _left(end: float | None) -> float | None:
