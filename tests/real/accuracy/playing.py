@@ -88,10 +88,13 @@ def main(given: Sequence[str]) -> int:
     pin = agents()[said.agent]
     plays = repertoire(pin.name).plays
     tools = [tool for tool in available(said.tool) if pin.adapter in tool.agents]
+    # Ours alone: some agents start programs that write to whatever standard output they find.
+    results = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)
     for number, title in enumerate(said.play or plays):
         began = time.monotonic()
         result = measure(pin, title, plays[title], tools, Path(f"/tmp/lab{number}"))
-        print(json.dumps(result), flush=True)
+        print(json.dumps(result), file=results, flush=True)
         told = "broken: " + result["broken"] if result["broken"] else "played"
         print(f"  {pin.name}: {title}: {told}, {time.monotonic() - began:.0f} s", file=sys.stderr)
     return 0

@@ -1,8 +1,9 @@
 """`make accuracy`: every agent's plays in a room of its own, one room after another, then the page.
 
-    python -m tests.real.accuracy.run [AGENT…] [--play TITLE]… [--tool NAME]… [--into DIR]
+    python -m tests.real.accuracy.run [AGENT…] [--reuse] [--play TITLE]… [--tool NAME]… [--into DIR]
 
-With a choice of agents, plays or tools nothing is published, unless --into says where.
+With a choice of agents, plays or tools nothing is published, unless --into says where; or --reuse, which
+takes the numbers of the other agents from their last run, kept in build/accuracy/.
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ from tests.real.pins import CHOSEN, PROJECT, Pin, agents, folder
 from tests.real.run import missing
 
 DOCS = PROJECT / "docs"
+KEPT = PROJECT / "build" / "accuracy"
 
 
 def measure(pin: Pin, words: Sequence[str]) -> list[dict[str, Any]]:
@@ -44,6 +46,25 @@ def measure(pin: Pin, words: Sequence[str]) -> list[dict[str, Any]]:
         check=True,
     )
     return [json.loads(line) for line in played.stdout.splitlines()]
+
+
+def kept(pin: Pin) -> Path:
+    return KEPT / f"{pin.name}.{pin.version}.json"
+
+
+def measure_or_reuse(pins: Sequence[Pin], said: argparse.Namespace) -> dict[str, Any]:
+    words = [w for name in said.tool or [] for w in ("--tool", name)]
+    words += [w for title in said.play or [] for w in ("--play", title)]
+    plays = {}
+    for pin in pins:
+        if said.reuse and pin.name not in said.agents and kept(pin).exists():
+            plays[pin.name] = json.loads(kept(pin).read_text())
+            continue
+        plays[pin.name] = measure(pin, words)
+        if not said.tool and not said.play:
+            KEPT.mkdir(parents=True, exist_ok=True)
+            kept(pin).write_text(json.dumps(plays[pin.name]))
+    return plays
 
 
 def about(tools: Sequence[Tool], pins: Sequence[Pin], minutes: float) -> dict[str, Any]:
@@ -91,17 +112,16 @@ def _plain(counted: Any) -> dict[str, Any]:
 
 def main(given: Sequence[str]) -> int:
     said = _asked(given)
-    wanted = [agents()[name] for name in said.agents or agents()]
+    some = said.agents if not said.reuse else None
+    wanted = [agents()[name] for name in some or agents()]
     obstacles = missing(wanted)
     for line in obstacles:
         print(f"accuracy: {line}", file=sys.stderr)
     if obstacles:
         return 2
     fetch.main([])
-    words = [w for name in said.tool or [] for w in ("--tool", name)]
-    words += [w for title in said.play or [] for w in ("--play", title)]
     began = time.monotonic()
-    plays = {pin.name: measure(pin, words) for pin in wanted}
+    plays = measure_or_reuse(wanted, said)
     tools = available(said.tool)
     measured = {
         "run": about(tools, wanted, (time.monotonic() - began) / 60),
@@ -109,8 +129,8 @@ def main(given: Sequence[str]) -> int:
         "tools": [_tool(tool) for tool in tools],
         "absent": absent(),
     }
-    chosen = said.agents or said.play or said.tool
-    into = said.into or (PROJECT / "build" / "accuracy" if chosen else DOCS)
+    chosen = (said.agents and not said.reuse) or said.play or said.tool
+    into = said.into or (KEPT if chosen else DOCS)
     publish(measured, into)
     print((into / "accuracy.md").read_text())
     print(f"written: {os.path.relpath(into / 'accuracy.md')}, accuracy.json")
@@ -135,6 +155,7 @@ def _asked(given: Sequence[str]) -> argparse.Namespace:
     )
     asked.add_argument("--play", action="append", metavar="TITLE", help="only this scenario")
     asked.add_argument("--tool", action="append", metavar="NAME", help="only this tool")
+    asked.add_argument("--reuse", action="store_true", help="the other agents' numbers of last time")
     asked.add_argument("--into", type=Path, metavar="DIR", help="where to write the page")
     said = asked.parse_args(given)
     unknown = [name for name in said.agents if name not in agents()]
