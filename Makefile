@@ -48,10 +48,10 @@ accuracy: $(DEV_STAMP) ## how often we are right, on the real agents: docs/accur
 test-real: $(DEV_STAMP) ## the suite on the real agents, offline; AGENT=codex for one
 	$(BIN)/python -m tests.real.run $(AGENT)
 
-docs: $(STAMP) ## write the generated pages anew
+docs: $(DEV_STAMP) ## write the generated pages anew
 	$(BIN)/python docs/generate.py
 
-docs-check: $(STAMP)
+docs-check: $(DEV_STAMP)
 	$(BIN)/python docs/generate.py --check
 
 bench: $(DEV_STAMP) ## the numbers, as ratios to a floor of the same run

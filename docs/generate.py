@@ -1,4 +1,4 @@
-"""Writes the pages that a program can write: the reference of verbs and JSON, the truth table.
+"""Writes the pages that a program can write: the reference of verbs and JSON, the truth table, plays.
 
 python docs/generate.py            write them
 python docs/generate.py --check    fail if one is stale
@@ -165,12 +165,21 @@ def _ended_rows() -> Iterator[tuple[str, ...]]:
             yield (turn, code, str(verdict.outcome), verdict.reason)
 
 
+def scenarios_page() -> str:
+    """What is played with the real agents: the plays are tests, not a part of the package."""
+    sys.path.insert(0, str(DOCS.parent))
+    from tests.real.scenarios.page import page
+
+    return page()
+
+
 def pages() -> dict[Path, str]:
     return {
         DOCS / "reference" / "cli.md": verbs_page(),
         DOCS / "reference" / "json.md": json_page(),
         DOCS / "reference" / "config.md": config_page(),
         DOCS / "concepts" / "verdicts.md": verdicts_page(),
+        DOCS / "scenarios.md": scenarios_page(),
     }
 
 

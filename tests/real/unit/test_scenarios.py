@@ -1,0 +1,22 @@
+"""The table of plays: complete, and honest about what is missing."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.real.pins import agents
+from tests.real.scenarios import TITLES, repertoire
+from tests.real.scenarios.page import page
+
+
+@pytest.mark.parametrize("agent", agents())
+def test_every_scenario_is_played_or_says_why_not(agent: str) -> None:
+    known = repertoire(agent)
+    assert known.plays.keys() | known.cannot.keys() == set(TITLES)
+    assert not known.plays.keys() & known.cannot.keys()
+    assert all(known.cannot.values())
+
+
+def test_the_page_has_a_row_for_each() -> None:
+    told = page()
+    assert all(f"| {title} |" in told for title in TITLES)
