@@ -24,10 +24,38 @@ def start(lab: Lab) -> None:
     lab.tui().is_now("idle", blind=terminal.NO_FILE)
 
 
+def first_answer(lab: Lab) -> None:
+    actor = lab.headless("[[gate=%]] hello")
+    actor.is_held(blind=UNWRITTEN)
+    actor.opens()
+    actor.is_gone(outcome="completed")
+
+
+def at_its_terminal(lab: Lab, pause: str) -> None:
+    """A first turn, which nobody sees, and a second one."""
+    actor = lab.tui()
+    actor.says(f"[[{pause}=%]] count")
+    actor.is_held(blind=UNWRITTEN)
+    actor.opens()
+    actor.has_answer()
+    actor.says(f"[[{pause}=%]] count")
+    actor.is_held()
+    actor.opens()
+    actor.has_answer()
+
+
+def interrupted(lab: Lab) -> None:
+    actor = lab.tui()
+    actor.says("[[gate=%]] count")
+    actor.is_held(blind=UNWRITTEN)
+    actor.presses("Escape")
+    actor.is_now("idle", since=actor.heard("left").at)
+
+
 def killed_while_streaming(lab: Lab, name: str, outcome: str) -> None:
     """In a first turn, which was never there; then in a later one."""
     first = lab.headless("[[gate=%]] count")
-    first.is_held()
+    first.is_held(blind=UNWRITTEN)
     first.signal(signal.Signals[name])
     first.is_gone(blind=UNWRITTEN)
     actor = lab.headless("[[gate=%]] count", "--session", sessions.ended(lab))
@@ -73,6 +101,7 @@ def two_in_one_directory(lab: Lab) -> None:
     first = lab.tui()
     first.says("hello")
     first.has_answer()
+    first.unsettled()
     errand = lab.errand()
     second = lab.headless(f"[[tool={errand.command}]] work")
     second.is_now("running", since=errand.begun(), blind=SAME_SECONDS)
@@ -88,12 +117,12 @@ def two_in_one_directory(lab: Lab) -> None:
 
 PLAYS: dict[str, Play] = {
     "start": start,
-    "first answer": common.first_answer,
-    "long stream": common.long_stream,
-    "silent thinking": common.silent_thinking,
+    "first answer": first_answer,
+    "long stream": partial(at_its_terminal, pause="gate"),
+    "silent thinking": partial(at_its_terminal, pause="mute"),
     "tool running": common.tool_running,
-    "idle": common.idle,
-    "Esc interrupt": common.esc_interrupt,
+    "idle": partial(at_its_terminal, pause="silent"),
+    "Esc interrupt": interrupted,
     "API error": api_error,
     "retry with back-off": retry,
     **common.by_each_signal("while streaming", killed_while_streaming, pi.ENDS),

@@ -7,6 +7,7 @@ import time
 from typing import TYPE_CHECKING
 
 from tests.real.book import Told
+from tests.real.native import session_with
 from tests.real.scenarios.pi.terminal import DIALOG
 from tests.waiting import until
 
@@ -27,8 +28,10 @@ def resume_headless(lab: Lab) -> None:
     session_id = ended(lab)
     for words in (("--session", session_id), ("--continue",)):
         actor = lab.headless("[[gate=%]] go on", *words)
+        actor.session_id = session_id
+        actor.unsettled()
         actor.heard("held")
-        assert actor.who().session_id == session_id
+        assert session_with(lab.adapter, lab.home, actor.mark) == session_id
         actor.is_held()
         actor.opens()
         actor.is_gone(outcome="completed")
