@@ -110,6 +110,7 @@ def two_in_one_directory(lab: Lab) -> None:
     first.presses("C-d")
     first.is_gone(outcome="completed", blind=SAME_SECONDS)
     second.is_now("running", blind=SAME_SECONDS)
+    second.unsettled()
     errand.ends()
     second.is_gone(outcome="completed")
     first.is_now("stopped", outcome="completed")
