@@ -110,7 +110,7 @@ class Lab:
 
     def errand(self, directory: Path | None = None) -> Errand:
         """A command for the shell tool of an agent that works in this directory."""
-        return Errand((directory or self.work) / f"errand{next(self._errands)}")
+        return Errand(str(directory or self.work), f"errand{next(self._errands)}")
 
     def agentctl(self, *words: str, **environ: str) -> Ran:
         """As a person of this home would run it, in the working directory."""

@@ -82,7 +82,7 @@ def _at_work(desk: Desk, *words: str) -> tuple[Launched, Path]:
     ended, errand = desk.work / "ended", desk.lab.errand(desk.work)
     given = ("--on-complete", f"{HOOK}{ended}", *words)
     launched = desk.launches(f"[[tool={errand.command}]] work", *given)
-    errand.begun()
+    errand.has_begun()
     return launched, ended
 
 

@@ -12,7 +12,7 @@ def test_after_a_kill_from_another_directory(desk: Desk) -> None:
     """Same id, its own directory, the message; while it lives, nobody else goes on with it."""
     errand = desk.lab.errand(desk.work)
     first = desk.launches(f"[[tool={errand.command}]] work", "--name", "checkout")
-    errand.begun()
+    errand.has_begun()
     desk.signals(first.id, signal.SIGKILL)
     desk.clear()  # its command lives on, and is nobody's by now
     elsewhere = desk.directory()

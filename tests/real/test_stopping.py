@@ -30,8 +30,8 @@ def test_stopped_while_a_command_runs(desk: Desk) -> None:
     errand, detached = desk.lab.errand(desk.work), desk.lab.errand(desk.work)
     command = f"setsid {detached.command} & {errand.command}"
     launched = desk.launches(f"[[tool={command}]] work")
-    errand.begun()
-    detached.begun()
+    errand.has_begun()
+    detached.has_begun()
     ran = desk.agentctl("stop", launched.id)
     assert ran.code == 0, ran
     outcome, _ = desk.facts.endings["stop"]
@@ -52,9 +52,9 @@ def test_stopped_from_its_own_shell(desk: Desk) -> None:
     call = f"PYTHONPATH={SOURCES} exec {sys.executable} -m agentctl stop $(cat id) >proof"
     script.write_text(f"{errand.command}\n{call}\n")  # as a shell runs its last command
     launched = desk.launches("[[tool=sh stop.sh]] work")
-    errand.begun()
+    errand.has_begun()
     (desk.work / "id").write_text(launched.id)
-    errand.ends()
+    errand.finish()
     until(lambda: proof.exists() and "survivors" in proof.read_text(), "it is proven", PATIENCE)
     assert "0 survivors" in proof.read_text()
     desk.nobody_is_left()

@@ -12,13 +12,13 @@ ASK = '{"bash": "ask"}'  # for OpenCode, which else does all unasked
 def test_following_a_turn_to_its_end(desk: Desk) -> None:
     errand = desk.lab.errand(desk.work)
     launched = desk.launches(f"[[tool={errand.command}]] [[gate=%]] [[say=all is done]]")
-    errand.begun()
+    errand.has_begun()
     late = desk.agentctl("wait", launched.id, "--timeout", "1s")
     assert late.code == 124, late
     with desk.follows("logs", "-f", launched.id) as logs, desk.follows("wait", launched.id) as wait:
         logs.says(launched.mark)
         logs.says(errand.command)
-        errand.ends()
+        errand.finish()
         desk.held(launched)
         logs.says("done")  # what the command has printed
         assert launched.mark in desk.agentctl("peek", launched.id).out

@@ -60,7 +60,7 @@ def at_its_terminal(scene: Scene) -> None:
     play.last_words = lambda: _words_of(terminal)
     try:
         play.step("start", terminal.shows(recipe.ready, scene.patience))
-        call = scene.expected.call.replace("{command}", errand.command)
+        call = scene.expected.call.replace("{command}", errand.daring)
         play.step("work", _says(terminal, play, f"{play.mark} [[gate={play.mark}]]{call}"))
         scene.model.open(play.mark)
         if "permission" in steps:

@@ -7,12 +7,10 @@ import signal
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from tests.ending import kill
 from tests.real.actor import identity_of, marked
 from tests.real.scenarios import SIGNALS, Play
 
 if TYPE_CHECKING:
-    from tests.real.actor import Actor
     from tests.real.lab import Lab
 
 
@@ -49,9 +47,9 @@ def silent_thinking(lab: Lab) -> None:
 def tool_running(lab: Lab) -> None:
     errand = lab.errand()
     actor = lab.headless(f"[[tool={errand.command}]] work")
-    actor.is_now("running", since=errand.begun())
+    actor.is_now("running", since=errand.has_begun())
     actor.unsettled()
-    errand.ends()
+    errand.finish()
     actor.is_gone(outcome="completed")
 
 
@@ -107,7 +105,7 @@ def killed_while_a_tool_runs(
     errand = lab.errand()
     command = f"{errand.command}; true" if shell else errand.command
     actor = lab.headless(f"[[tool={command}]] work")
-    actor.is_now("running", since=errand.begun())
+    actor.is_now("running", since=errand.has_begun())
     actor.signal(signal.Signals[name])
     actor.is_gone(outcome=outcome)
     assert errand.runs == (name in orphans), f"its command {'lives' if errand.runs else 'is dead'}"
@@ -130,7 +128,7 @@ def three_in_one_directory(lab: Lab) -> None:
     second.is_held()
     errand = lab.errand()
     third = lab.headless(f"[[tool={errand.command}]] work")
-    third.is_now("running", since=errand.begun())
+    third.is_now("running", since=errand.has_begun())
     first.says("hello")
     first.has_answer()
     second.signal(signal.SIGKILL)
@@ -138,7 +136,7 @@ def three_in_one_directory(lab: Lab) -> None:
     first.is_now("idle")
     third.is_now("running")
     third.unsettled()
-    errand.ends()
+    errand.finish()
     third.is_gone(outcome="completed")
     first.is_now("idle")
 
@@ -184,17 +182,6 @@ def state_directory_deleted(lab: Lab) -> None:
     first.is_gone(outcome="completed")
     second.opens()
     second.is_gone(outcome="completed")
-
-
-def again_with_pid(lab: Lab, pid: int) -> Actor:
-    """Pids are given in a row; the room has its own. A thread of ours may come between: once more."""
-    while True:
-        with open("/proc/sys/kernel/ns_last_pid", "w", encoding="ascii") as last:
-            last.write(str(pid - 1))
-        actor = lab.headless("[[gate=%]] count")
-        if actor.process.pid == pid:
-            return actor
-        kill(actor.process)
 
 
 def by_each_signal(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 
-from tests.real.scenarios import Play, common
+from tests.real.scenarios import Play, common, crowd
 from tests.real.scenarios.claude_code import background, dialogs, processes, sessions
 
 ENDS = {"SIGINT": "interrupted", "SIGTERM": "killed", "SIGHUP": "killed", "SIGKILL": "killed"}
@@ -42,10 +42,10 @@ PLAYS: dict[str, Play] = {
     "wrapper killed, agent alive": processes.wrapper_killed,
     "daemon's client quits, work goes on": background.client_quits,
     "native background session killed and respawned": background.killed_and_respawned,
-    "200 KB prompt": processes.big_prompt,
-    "stale records, pid now another agent's": processes.pid_of_the_dead_reused,
+    "200 KB prompt": crowd.long_prompt,
+    "stale records, pid now another agent's": crowd.pid_reused,
     "terminal closed": common.terminal_closed,
-    "binary upgraded under a live process": processes.upgraded,
+    "binary upgraded under a live process": lambda lab: crowd.upgraded(lab, lab.program, "claude"),
     "state directory deleted": common.state_directory_deleted,
 }
 CANNOT: dict[str, str] = {

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from agentctl.truth import procfs
 from agentctl.truth.model import ProcessIdentity
 from tests.real.actor import PATIENCE, Actor, marked
+from tests.real.scenarios.claude_code.sessions import STARTING
 from tests.real.tmux import Terminal
 from tests.waiting import until
 
@@ -80,7 +81,7 @@ def killed_and_respawned(lab: Lab) -> None:
     first.unsettled()  # at any moment the supervisor gives its session to another process
     last = lab.model.journal.last
     second = lab.enters(_worker(lab, after=first), first.mark, first.session_id)
-    second.is_now("running")
+    second.is_now("running", blind=STARTING)
     second.is_held(after=last)
     second.opens()
     second.has_answer()

@@ -34,9 +34,9 @@ def permission_asked(lab: Lab) -> None:
 def permission_granted(lab: Lab) -> None:
     actor, errand = _asks(lab)
     actor.answers(MAY_I, "Enter")  # the first choice is Yes
-    actor.is_now("running", since=errand.begun())
+    actor.is_now("running", since=errand.has_begun())
     actor.unsettled()
-    errand.ends()
+    errand.finish()
     actor.is_held()
     actor.opens()
     actor.has_answer()

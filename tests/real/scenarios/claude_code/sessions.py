@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 NOTICE = "automated background-task event"  # how Claude Code begins a turn about its own background work
 
 
+STARTING = "while it starts, Claude Code has not written yet what it does"
+
+
 def _ended(lab: Lab) -> str:
     """A session that somebody has used before."""
     actor = lab.headless("hello")
@@ -29,7 +32,7 @@ def _ended(lab: Lab) -> str:
 def _resumed(lab: Lab, session_id: str, *words: str, cwd: Path | None = None) -> Actor:
     """Headless, from its first moment on: the session is not over any more."""
     actor = lab.headless("[[gate=%]] go on", *words, cwd=cwd, session_id=session_id)
-    actor.is_now("running")
+    actor.is_now("running", blind=STARTING)
     actor.is_held()
     return actor
 
@@ -138,11 +141,11 @@ def background_shell(lab: Lab) -> None:
     actor, errand = lab.tui(), lab.errand()
     asked = {"command": errand.command, "description": "wait", "run_in_background": True}
     actor.says(f"[[call=Bash:{json.dumps(asked)}]] start")
-    errand.begun()
+    errand.has_begun()
     actor.has_answer()
     assert errand.runs
     actor.unsettled()
-    errand.ends()
+    errand.finish()
     actor.is_now("idle", since=lab.model.journal.wait("answered", NOTICE).at)
 
 

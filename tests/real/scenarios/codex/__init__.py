@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from functools import partial
 
-from tests.real.scenarios import Play, common
+from tests.real.scenarios import Play, common, crowd
 from tests.real.scenarios.codex import asking, processes, threads
+from tests.real.scenarios.codex.processes import native_program
 
 ENDINGS = {"SIGINT": "interrupted", "SIGTERM": "killed", "SIGHUP": "killed", "SIGKILL": "killed"}
 
@@ -42,14 +43,16 @@ PLAYS: dict[str, Play] = {
     "three sessions in one directory": common.three_in_one_directory,
     "parallel starts": common.parallel_starts,
     "resumed from another directory": threads.resumed_elsewhere,
-    "started from another agent's shell": processes.agent_in_an_agent,
+    "started from another agent's shell": lambda lab: crowd.one_in_another(lab, "codex"),
     "wrapper killed, agent alive": processes.wrapper_killed,
     "daemon's client quits, work goes on": processes.client_quits,
     "native background session killed and respawned": processes.daemon_killed,
-    "200 KB prompt": processes.long_prompt,
-    "stale records, pid now another agent's": processes.pid_reused,
+    "200 KB prompt": lambda lab: crowd.long_prompt(lab, "-"),
+    "stale records, pid now another agent's": lambda lab: crowd.pid_reused(lab, native_program(lab)),
     "terminal closed": common.terminal_closed,
-    "binary upgraded under a live process": processes.upgraded,
+    "binary upgraded under a live process": lambda lab: crowd.upgraded(
+        lab, native_program(lab), "codex"
+    ),
     "state directory deleted": common.state_directory_deleted,
 }
 CANNOT: dict[str, str] = {"agentctl daemon killed": "there is no daemon yet"}

@@ -104,9 +104,9 @@ def background_shell(lab: Lab) -> None:
     wanted = {"cmd": errand.command, "yield_time_ms": 250}
     actor.says(f"[[call=exec_command:{json.dumps(wanted)}]] go on")
     actor.has_answer()
-    errand.begun()
+    errand.has_begun()
     actor.is_now("idle")
-    errand.ends()
+    errand.finish()
     actor.is_now("idle")
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 
-from tests.real.scenarios import SIGNALS, Play, common
+from tests.real.scenarios import SIGNALS, Play, common, crowd
 from tests.real.scenarios.opencode import dialogs, processes, sessions
 
 KILLED = dict.fromkeys(SIGNALS, "killed")  # `run` dies of each, and writes nothing
@@ -38,12 +38,12 @@ PLAYS: dict[str, Play] = {
     "three sessions in one directory": common.three_in_one_directory,
     "parallel starts": sessions.parallel_starts,
     "resumed from another directory": sessions.resumed_elsewhere,
-    "started from another agent's shell": processes.agent_in_an_agent,
+    "started from another agent's shell": lambda lab: crowd.one_in_another(lab, "opencode"),
     "daemon's client quits, work goes on": processes.client_quits,
-    "200 KB prompt": processes.long_prompt,
-    "stale records, pid now another agent's": processes.pid_reused,
+    "200 KB prompt": crowd.long_prompt,
+    "stale records, pid now another agent's": crowd.pid_reused,
     "terminal closed": partial(common.terminal_closed, outcome="interrupted"),
-    "binary upgraded under a live process": processes.upgraded,
+    "binary upgraded under a live process": lambda lab: crowd.upgraded(lab, lab.program, "opencode"),
     "state directory deleted": common.state_directory_deleted,
 }
 CANNOT: dict[str, str] = {

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 
-from tests.real.scenarios import Play, common
+from tests.real.scenarios import Play, common, crowd
 from tests.real.scenarios.pi import processes, sessions, terminal
 
 # It writes nothing down when a signal ends it.
@@ -37,8 +37,8 @@ PLAYS: dict[str, Play] = {
     "parallel starts": sessions.parallel_starts,
     "resumed from another directory": sessions.resumed_elsewhere,
     "started from another agent's shell": processes.pi_in_a_pi,
-    "200 KB prompt": processes.long_prompt,
-    "stale records, pid now another agent's": processes.pid_reused,
+    "200 KB prompt": crowd.long_prompt,
+    "stale records, pid now another agent's": crowd.pid_reused,
     "terminal closed": common.terminal_closed,
     "binary upgraded under a live process": processes.upgraded,
     "state directory deleted": common.state_directory_deleted,

@@ -104,7 +104,7 @@ def parallel_starts(lab: Lab) -> None:
         actor.is_held(blind=SAME_MOMENT)
     for actor in actors:
         actor.opens()
-    begun = [errand.begun() for errand in errands]
+    begun = [errand.has_begun() for errand in errands]
     for actor, since in zip(actors, begun, strict=True):
         actor.is_now("running", since=since)
     told = {row["id"]: row["pid"] for row in lab.rows()}
@@ -112,7 +112,7 @@ def parallel_starts(lab: Lab) -> None:
     for number, errand in enumerate(errands):
         for actor in actors[: number + 1]:  # also those before: between its command and its end
             actor.unsettled()  # it may be any of them
-        errand.ends()
+        errand.finish()
         for actor in actors[: number + 1]:
             actor.is_gone(outcome="completed")
 
@@ -129,9 +129,9 @@ def resumed_elsewhere(lab: Lab) -> None:
     actor.session_id = session_id
     actor.is_held(blind=FROM_ELSEWHERE)
     actor.opens()
-    actor.is_now("running", since=errand.begun())
+    actor.is_now("running", since=errand.has_begun())
     actor.unsettled()
-    errand.ends()
+    errand.finish()
     actor.is_gone(outcome="completed")
 
 

@@ -118,14 +118,14 @@ def background_shell(lab: Lab) -> None:
     errand = lab.errand()
     actor = lab.tui()
     actor.says(f"[[tool=({errand.command} >/dev/null 2>&1 &)]] go on")
-    errand.begun()
+    errand.has_begun()
     actor.has_answer()
     assert errand.runs
     actor.says("[[gate=%]] go on")
     actor.is_held()
     actor.opens()
     actor.has_answer()
-    errand.ends()
+    errand.finish()
     actor.is_now("idle")
 
 

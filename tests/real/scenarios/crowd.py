@@ -1,0 +1,108 @@
+"""Plays about an agent among other processes, alike for all: one inside another, with the pid of a dead
+one, with its program replaced, with a prompt that no argument can hold."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import shutil
+from typing import TYPE_CHECKING
+
+from agentctl.truth import procfs
+from tests.ending import kill
+from tests.real.actor import PATIENCE, marked
+
+if TYPE_CHECKING:
+    from agentctl.truth.model import ProcessIdentity
+    from tests.real.actor import Actor
+    from tests.real.lab import Lab
+
+
+def long_prompt(lab: Lab, *words: str) -> None:
+    """On standard input: one argument may have 128 KiB. `words` say that it is there."""
+    text = "all work and no play " * 10_000
+    bare = [word for word in lab.recipe.headless("") if word]
+    actor = lab.headless(f"[[gate=%]] {text}", form=lambda _: [*bare, *words], piped=True)
+    actor.is_held()
+    actor.opens()
+    actor.is_gone(outcome="completed")
+
+
+def pid_reused(lab: Lab, program: str | None = None) -> None:
+    """What it left says that its turn is open, for ever; its number is another one's."""
+    first = lab.headless("[[gate=%]] count", program=program)
+    first.is_held()
+    first.unsettled()
+    kill(first.process)
+    first.is_gone(outcome="killed")
+    first.unsettled()  # the other one may have it open, for all that is known, until it has a prompt
+    second = _again_with_pid(lab, first.process.pid, program)
+    second.is_held()
+    first.is_now("stopped", outcome="killed")
+    second.opens()
+    second.is_gone(outcome="completed")
+    first.is_now("stopped", outcome="killed")
+
+
+def upgraded(lab: Lab, source: str, name: str, *words: str) -> None:
+    """Its program (a copy of `source`) is replaced as an installer does it: the kernel calls what runs
+    deleted. The next one runs the new file."""
+    program = lab.root / "private" / name
+    program.parent.mkdir()
+    shutil.copy(os.path.realpath(source), program)
+    first = lab.headless("[[gate=%]] count", *words, program=str(program))
+    first.is_held()
+    newer = program.with_suffix(".new")
+    shutil.copy(os.path.realpath(source), newer)
+    newer.replace(program)
+    assert os.readlink(f"/proc/{first.process.pid}/exe").endswith(" (deleted)")
+    first.is_now("running")
+    second = lab.headless("[[gate=%]] count", *words, program=str(program))
+    second.is_held()
+    for actor in (first, second):
+        actor.is_now("running")
+        actor.opens()
+        actor.is_gone(outcome="completed")
+
+
+def one_in_another(lab: Lab, comm: str, **markers: str) -> None:
+    """Started by the outer one's shell tool, it inherits its markers, and is a session of its own.
+    `markers`: of who started the outer one."""
+    lab.environ.update(markers)
+    mark, prompt = marked("[[gate=%]] inner work")
+    script = lab.work / "inner.sh"  # a file: the outer one's words are not to hold the inner one's mark
+    script.write_text(f"{shlex.join([lab.program, *lab.recipe.headless(prompt)])} </dev/null\n")
+    outer = lab.headless("[[tool=sh inner.sh]] [[gate=%]] outer work")
+    held = lab.model.journal.wait("held", mark, gate=mark, deadline=PATIENCE)
+    inner = lab.enters(_inside(outer, comm), mark)
+    inner.is_now("running", since=held.at)
+    outer.is_now("running", since=held.at)
+    assert inner.has_id() != outer.has_id()
+    inner.opens()
+    inner.is_gone(outcome="completed")
+    outer.is_held()
+    outer.opens()
+    outer.is_gone(outcome="completed")
+
+
+def _again_with_pid(lab: Lab, pid: int, program: str | None) -> Actor:
+    """Pids are given in a row; the room has its own. A thread of ours may come between: once more."""
+    while True:
+        with open("/proc/sys/kernel/ns_last_pid", "w", encoding="ascii") as last:
+            last.write(str(pid - 1))
+        actor = lab.headless("[[gate=%]] count", program=program)
+        if actor.process.pid == pid:
+            return actor
+        kill(actor.process)
+
+
+def _inside(outer: Actor, comm: str) -> ProcessIdentity:
+    """The agent below that one."""
+    table = procfs.read_table()
+    for process in table.values():
+        above = process.parent
+        while above > 1 and above in table and above != outer.process.pid:
+            above = table[above].parent
+        if above == outer.process.pid and process.comm.startswith(comm):
+            return process.identity
+    raise AssertionError(f"no {comm} below pid {outer.process.pid}")
