@@ -12,6 +12,7 @@ from agentctl import asking
 from agentctl.control import vigil as module
 from agentctl.control.vigil import Awaited, Subject, Vigil
 from agentctl.testing import Puppet, Stage
+from agentctl.truth import procfs
 from agentctl.truth.judge import judge
 from agentctl.truth.model import Evidence, Observation, ProcessIdentity, Session
 from agentctl.truth.survey import Survey
@@ -325,15 +326,23 @@ def test_what_nobody_can_tell_is_told_after_a_second_look(
 def test_a_doubt_is_over_when_the_process_is(stage: DemoStage, monkeypatch: pytest.MonkeyPatch) -> None:
     """An agent that is just ending has removed its record: for a moment nobody can tell what it runs."""
     puppet, session = working(stage)
-    other = stage.start()
+    nobody_knows = session._replace(
+        seen=session.seen._replace(owner=None), verdict=session.verdict._replace(status="unknown")
+    )
+    ask, looked = asking.everything, threading.Event()
+
+    def doubtful(*words: object, **more: object) -> Survey:
+        looked.set()
+        ending = procfs.current(puppet.identity) is not None
+        return Survey([nobody_knows], []) if ending else ask(*words, **more)  # type: ignore[arg-type]
+
+    monkeypatch.setattr("agentctl.asking.everything", doubtful)
     monkeypatch.setattr(module, "DOUBT", LONG)
-    for path in (stage.records(puppet)[0], stage.records(other)[0]):
-        path.unlink()
     kept = Kept(monkeypatch, [session])
-    until(lambda: kept.looks >= 1, "it has looked")
-    other.kill()
+    assert looked.wait(LONG)
     puppet.kill()
     assert kept.end() == ["stopped"]
+    assert kept.looks < 5
 
 
 def test_where_its_files_are() -> None:

@@ -98,7 +98,8 @@ def test_it_outlives_the_terminal_that_it_was_launched_from(desk: Desk) -> None:
     terminal.shows(row["id"])
     terminal.close()
     desk.lab.model.open(mark)
-    assert desk.agentctl("wait", row["id"]).lines == [f"{row['id']} stopped (completed, exit code 0)"]
+    ran = desk.agentctl("wait", row["id"])
+    assert ran.lines == [f"{row['id']} stopped (completed, exit code 0)"], ran
     assert desk.native_id(Launched("", mark)) == row["id"]
 
 
