@@ -3,6 +3,8 @@
 import json
 import os
 import shutil
+import subprocess
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -10,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentctl.adapters.pi import Pi
+from agentctl.adapters.pi import Pi, binding
 from agentctl.adapters.pi.birth import Birth, kin, sequence
 from agentctl.adapters.pi.places import slug
 from agentctl.adapters.pi.transcript import read, said
@@ -806,3 +808,14 @@ def test_native_messages(archive: PiStage) -> None:
     ]  # fmt: skip
     assert [m.text for m in said][1:] == ["hi\n", "echo hi", "[[tool=bash:echo hi]]"]
     assert len({m.key for m in said}) == len(said)
+
+
+def test_a_pi_that_ends_while_we_look_hides_no_other_session(tmp_path: Path) -> None:
+    """It was in the table, and nobody had asked yet where it works."""
+    child = subprocess.Popen(["/bin/sleep", "600"])
+    process = procfs.read_process(child.pid, procfs.boot_id())
+    child.kill()
+    child.wait()
+    look = Look({process.pid: process}, {"HOME": str(tmp_path)}, time.time()).scoped("pi")
+    look.loose = (process,)
+    assert binding.silent(look) == {}

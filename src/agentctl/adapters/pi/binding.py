@@ -71,7 +71,10 @@ def silent(look: Look) -> dict[str, tuple[Evidence, ...]]:
     may have any of them open (`--session`, `--continue`): that leaves no trace before a prompt."""
     found: dict[str, tuple[Evidence, ...]] = {}
     for process in look.loose:
-        place = directory(process, look)
+        try:
+            place = directory(process, look)
+        except Gone:  # it has ended since we looked, and has nothing open any more
+            continue
         if place is not None:
             note = f"pid {process.pid}: at no session that we know, and may have this one open"
             doubt = Evidence("ambiguous", process.identity.address, "derived", note=note)
