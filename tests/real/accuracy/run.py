@@ -3,7 +3,7 @@
     python -m tests.real.accuracy.run [AGENT…] [--reuse] [--play TITLE]… [--tool NAME]… [--into DIR]
 
 With a choice of agents, plays or tools nothing is published, unless --into says where; or --reuse, which
-takes the numbers of the other agents from their last run, kept in build/accuracy/.
+takes those of the other agents, and of their other plays, from the last run, kept in build/accuracy/.
 """
 
 from __future__ import annotations
@@ -60,10 +60,14 @@ def measure_or_reuse(pins: Sequence[Pin], said: argparse.Namespace) -> dict[str,
         if said.reuse and pin.name not in said.agents and kept(pin).exists():
             plays[pin.name] = json.loads(kept(pin).read_text())
             continue
-        plays[pin.name] = measure(pin, words)
-        if not said.tool and not said.play:
+        new = measure(pin, words)
+        if said.reuse and said.play and kept(pin).exists():
+            again = {play["play"]: play for play in new}
+            new = [again.get(play["play"], play) for play in json.loads(kept(pin).read_text())]
+        plays[pin.name] = new
+        if not said.tool and (said.reuse or not said.play):
             KEPT.mkdir(parents=True, exist_ok=True)
-            kept(pin).write_text(json.dumps(plays[pin.name]))
+            kept(pin).write_text(json.dumps(new))
     return plays
 
 
@@ -129,7 +133,7 @@ def main(given: Sequence[str]) -> int:
         "tools": [_tool(tool) for tool in tools],
         "absent": absent(),
     }
-    chosen = (said.agents and not said.reuse) or said.play or said.tool
+    chosen = not said.reuse and (said.agents or said.play or said.tool)
     into = said.into or (KEPT if chosen else DOCS)
     publish(measured, into)
     print((into / "accuracy.md").read_text())

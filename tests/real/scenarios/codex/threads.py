@@ -92,8 +92,9 @@ def sub_agent(lab: Lab) -> None:
     helper = lab.enters(actor.process, mark, _thread_of_helper(lab, actor))
     helper.is_held()
     actor.is_now("idle")
+    last = lab.model.journal.last  # the main turn's words hold the helper's, and its answer is sent
     helper.opens()
-    helper.has_answer()
+    helper.is_now("idle", since=helper.heard("answered", after=last).at)
     actor.is_now("idle")
 
 
