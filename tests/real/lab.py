@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import itertools
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -41,7 +42,9 @@ class Lab:
         self.model = Model()
         self.model.start()
         self.recipe = recipe.recipe_for(pin.adapter)
-        self.path = f"{pin.commands}:{os.path.dirname(sys.executable)}:/usr/local/bin:/usr/bin:/bin"
+        # Node may be anywhere, and Codex starts through it.
+        own = [os.path.dirname(found) for found in (sys.executable, shutil.which("node")) if found]
+        self.path = os.pathsep.join([str(pin.commands), *own, "/usr/local/bin", "/usr/bin", "/bin"])
         place = recipe.Place(str(self.home), str(self.work), self.model.url, (str(root / "other"),))
         self.environ = recipe.environment(self.recipe, place, self.path)
         self.actors: list[Actor] = []
