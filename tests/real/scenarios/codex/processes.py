@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from agentctl.errors import Gone
 from agentctl.truth import procfs
 from tests.ending import kill
 from tests.waiting import until
 
 if TYPE_CHECKING:
     from agentctl.truth.model import ProcessIdentity
+    from agentctl.truth.procfs import Process
     from tests.real.actor import Actor
     from tests.real.lab import Lab
 
@@ -79,11 +81,18 @@ def _daemon() -> ProcessIdentity:
 
     def is_there() -> bool:
         table = procfs.read_table().values()
-        found[:] = [p.identity for p in table if p.alive and "--managed-daemon" in p.argv]
+        found[:] = [p.identity for p in table if p.alive and "--managed-daemon" in _words(p)]
         return bool(found)
 
     until(is_there, "the daemon is there")
     return found[0]
+
+
+def _words(process: Process) -> tuple[str, ...]:
+    try:
+        return process.argv
+    except Gone:  # ended since the table was read
+        return ()
 
 
 def _says(client: Actor, worker: Actor, script: str) -> None:

@@ -20,6 +20,7 @@ def client_quits(lab: Lab) -> None:
     server = lab.headless("", form=lambda _: ["serve", "--port", "0"])
     url = _address(lab.root / "out0")
     server.is_now("idle")
+    server.unsettled()  # from now on it is known by its sessions
     first, second = (_attached(lab, server, url, where) for where in ("here", "there"))
     client = lab.actors[1]
     client.signal(signal.SIGTERM)

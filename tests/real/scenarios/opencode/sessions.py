@@ -80,6 +80,7 @@ def new_in_place(lab: Lab) -> None:
     first.says("hello")
     first.has_answer()
     second = _new(first)
+    first.leaves()
     second.says("[[gate=%]] count")
     second.is_held()
     first.is_elsewhere(outcome="completed")
@@ -90,8 +91,10 @@ def new_in_place(lab: Lab) -> None:
     third.opens()
     third.has_answer()
     second.is_now("running")
-    second.opens()
-    second.heard("answered")
+    gate = second.mark
+    second.leaves()
+    lab.model.open(gate)
+    lab.model.journal.wait("answered", gate)
     second.is_elsewhere(outcome="completed")
     third.is_now("idle")
 
