@@ -13,6 +13,7 @@ from agentctl.testing import Puppet
 from agentctl.truth.model import Session
 from agentctl.truth.procfs import Process
 from tests.fakes.opencode import OpenCodeStage, called, logging
+from tests.waiting import until
 
 
 @pytest.fixture
@@ -206,7 +207,11 @@ class TestAsking:
     def test_a_tool_that_takes_no_time(self, stage: OpenCodeStage) -> None:
         puppet = tui(stage)
         session_id = did(puppet, "work", "slow grep")
-        assert told(stage.session(session_id)) == (puppet.pid, "running", "working")
+        # the log may tell of a question later than the database tells of the call
+        until(
+            lambda: told(stage.session(session_id)) == (puppet.pid, "running", "working"),
+            "it would have been asked for by now",
+        )
         did(puppet, "rest", "work", "ask read")
         verdict = stage.session(session_id).verdict
         assert (verdict.status, verdict.waiting_for) == ("waiting", "permission")

@@ -41,7 +41,7 @@ def launched(stage: Stage, prompt: str, *words: str) -> dict[str, Any]:
 
 def _has_written(session: dict[str, Any]) -> bool:
     """On a slow machine a short one is over before anybody looks."""
-    return session["activity"] != "unknown" or session["status"] == "stopped"
+    return bool(session["activity"] != "unknown" or session["status"] == "stopped")
 
 
 def row(stage: Stage, session_id: str) -> dict[str, Any]:

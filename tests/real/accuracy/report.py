@@ -20,7 +20,7 @@ terminal, signals. So the driver *knows* what each agent is doing. Meanwhile `{c
 {interval:.0f} ms and at every change, and each answer is held against that knowledge.
 
 Measured {date} on Linux {kernel}, Python {python}, {cores} cores; {agents}. Again, by one command:
-`make accuracy` (about {minutes:.0f} minutes). What is played: [scenarios](scenarios.md).
+`make accuracy` (half an hour). What is played: [scenarios](scenarios.md).
 All numbers: [accuracy.json](accuracy.json).
 """
 _WORDS = """\

@@ -15,7 +15,6 @@ import os
 import platform
 import subprocess
 import sys
-import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -71,7 +70,7 @@ def measure_or_reuse(pins: Sequence[Pin], said: argparse.Namespace) -> dict[str,
     return plays
 
 
-def about(tools: Sequence[Tool], pins: Sequence[Pin], minutes: float) -> dict[str, Any]:
+def about(tools: Sequence[Tool], pins: Sequence[Pin]) -> dict[str, Any]:
     return {
         "command": "agentctl list -a --json",
         "interval": OURS.interval * 1000,
@@ -80,7 +79,6 @@ def about(tools: Sequence[Tool], pins: Sequence[Pin], minutes: float) -> dict[st
         "python": platform.python_version(),
         "cores": os.cpu_count(),
         "agents": ", ".join(f"{pin.name} {pin.version}" for pin in pins),
-        "minutes": minutes,
         "tools": ", ".join(f"{tool.name} {tool.version}" for tool in tools),
     }
 
@@ -124,11 +122,10 @@ def main(given: Sequence[str]) -> int:
     if obstacles:
         return 2
     fetch.main([])
-    began = time.monotonic()
     plays = measure_or_reuse(wanted, said)
     tools = available(said.tool)
     measured = {
-        "run": about(tools, wanted, (time.monotonic() - began) / 60),
+        "run": about(tools, wanted),
         "agents": plays,
         "tools": [_tool(tool) for tool in tools],
         "absent": absent(),

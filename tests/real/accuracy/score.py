@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from agentctl.truth.model import ProcessIdentity
 from tests.real.accuracy.sampler import Sample
 from tests.real.accuracy.timeline import SETTLED_AFTER, Actor
 from tests.real.accuracy.tools import LIVE, Row, Tool
@@ -119,12 +120,20 @@ class Judge:
             same = [row for row in rows if row.session_id == who.session_id]
             if same:
                 return same[0]
-        pids = [actor.pid for actor in self._actors.values()]
-        pid = who.process.pid if who.process else None
-        if pid is None or pids.count(pid) > 1:
+        if who.process is None or self._pid_is_used_again(who.process):
             return None
-        other = (None, who.session_id) if who.session_id else None  # any id will do where we know none
-        return next((r for r in rows if r.pid == pid and (other is None or r.session_id in other)), None)
+        mine = [row for row in rows if row.pid == who.process.pid]
+        bare = next((row for row in mine if row.session_id is None), None)
+        if bare is not None or who.session_id is not None or self._shares(who.process):
+            return bare  # a row under an id that is not theirs is another session of that process
+        return next(iter(mine), None)
+
+    def _pid_is_used_again(self, process: ProcessIdentity) -> bool:
+        others = [actor.process for actor in self._actors.values() if actor.process]
+        return any(other.pid == process.pid and other != process for other in others)
+
+    def _shares(self, process: ProcessIdentity) -> bool:
+        return [actor.process for actor in self._actors.values()].count(process) > 1
 
     def _finding(self, kind: str, actor: Actor, sample: Sample, row: Row | None, now: Told) -> Finding:
         began = [entry.at for entry in actor.entries if entry.at <= sample.asked]

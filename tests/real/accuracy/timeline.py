@@ -45,10 +45,9 @@ class Actor:
         self.died_at: float | None = None
 
     @property
-    def pid(self) -> int | None:
-        """Of its process, as last known."""
-        processes = [entry.who.process for entry in self.entries if entry.who.process]
-        return processes[-1].pid if processes else None
+    def process(self) -> ProcessIdentity | None:
+        """As last known."""
+        return next((e.who.process for e in reversed(self.entries) if e.who.process), None)
 
     def during(self, asked: float, answered: float) -> Moment | None:
         """None: the actor was not there yet when the question was asked."""

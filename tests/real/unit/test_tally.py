@@ -15,7 +15,6 @@ RUN = {
     "python": "3.11",
     "cores": 2,
     "agents": "codex 1",
-    "minutes": 3.0,
 }
 
 

@@ -160,7 +160,7 @@ def _observed(look: Look, bound: Bound, row: Row | None, words: Words, users: Us
 
 def _working(look: Look, owner: Process, row: Row, words: Words, log: Log) -> list[Evidence]:
     """What stands in for the journal's "working", which is all it says while a person is asked."""
-    asked = asking(words.parts.of(row.message_id), lambda since: log.asked(owner, since))
+    asked = asking(words.parts.of(row.message_id), lambda since: log.asked(owner, since), look.now)
     if asked is None:
         return []
     if asked.what == "permission" and _busy(look, owner, asked.since, row.directory):

@@ -26,6 +26,8 @@ REFUSALS = (
 ASKING = frozenset({"bash", "edit", "write", "patch", "apply_patch", "multiedit", "task"})
 # Tools that take no time either, but may on a big tree: if the log says that a permission was asked for.
 SWIFT = frozenset({"read", "glob", "grep", "list", "lsp", "skill", "todowrite"})
+# Seconds after which the log has told that a permission is asked for: 0.9 seen on a busy machine.
+LOGGED_AFTER = 2.0
 LOGGED_BEFORE = 0.5  # seconds: it asks some 20 ms before the call is noted as running
 
 
@@ -84,7 +86,7 @@ class Asked(NamedTuple):
     sure: bool = True  # else it may run by now
 
 
-def asking(parts: Iterable[Record], asked: Callable[[float], bool]) -> Asked | None:
+def asking(parts: Iterable[Record], asked: Callable[[float], bool], now: float) -> Asked | None:
     """The database does not say that a person is asked: the call is `running`, and lacks what it would
     have if it ran. `asked`: whether the log says that a permission was asked for since."""
     for part in parts:
@@ -101,6 +103,8 @@ def asking(parts: Iterable[Record], asked: Callable[[float], bool]) -> Asked | N
         if since is not None and asked(since - LOGGED_BEFORE):
             note = f"tool {tool} is running, and a permission was asked for"
             return Asked("permission", since, note, tool in SWIFT)
+        if tool in SWIFT and since is not None and now - since < LOGGED_AFTER:
+            return Asked("permission", since, f"tool {tool} is running, or waits", sure=False)
     return None
 
 
