@@ -166,9 +166,7 @@ def _other(tool: Mapping[str, Any], plays: Mapping[str, Sequence[Mapping[str, An
         "missed",
         "took",
     ]
-    about = (
-        f"Measured in the same run, in turn with the other tools.\n\n```text\n{tool['note']}\n```\n\n"
-    )
+    about = f"Measured in the same run, in turn with the other tools and at low priority.\n\n```text\n{tool['note']}\n```\n\n"
     return f"## {tool['name']} {tool['version']}\n\n" + about + _table(head, rows)
 
 

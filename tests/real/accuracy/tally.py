@@ -71,10 +71,18 @@ def tally(plays: Iterable[Mapping[str, Any]], tool: str) -> Tally:
 
 
 def wrongs(plays: Iterable[Mapping[str, Any]], tool: str) -> list[dict[str, Any]]:
-    """Every answer that was not right, and every change missed, for whoever mends it."""
+    """Every kind of answer that was not right, and every change missed, for whoever mends it: where,
+    how often, and how long after the truth began at the earliest."""
     kept = ("wrong", "unknown", "wrong-stopped", "said-alive", "missed")
     told = [play["tools"][tool] for play in plays if tool in play["tools"]]
-    return [f for one in told for f in one["findings"] if f["kind"] in kept and not f["blind"]]
+    found: dict[tuple[str, ...], dict[str, Any]] = {}
+    for finding in (f for one in told for f in one["findings"]):
+        if finding["kind"] in kept and not finding["blind"]:
+            key = tuple(str(finding[name]) for name in ("kind", "play", "actor", "truth", "said"))
+            same = found.setdefault(key, {**finding, "times": 0})
+            same["times"] += 1
+            same["at"] = round(min(same["at"], finding["at"]), 3)
+    return list(found.values())
 
 
 def _counted(found: Sequence[Mapping[str, Any]], state: str, blind: str = "") -> Counted:

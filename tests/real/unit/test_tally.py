@@ -73,3 +73,9 @@ def test_the_page_says_what_was_not_met_and_what_broke() -> None:
     assert "**not met**: no wrong `stopped` for a live process" in page
     assert "not played to its end: codex, p: Oops: no" in page
     assert "Not measured: x (gone)." in page
+
+
+def test_what_is_not_right_is_told_once_with_how_often() -> None:
+    late, early = finding("wrong", "idle", 0.9), finding("wrong", "idle", 0.6)
+    (told,) = wrongs([played(late, early), played(finding("right", "idle"))], "agentctl")
+    assert (told["truth"], told["times"], told["at"]) == ("idle", 2, 0.6)
