@@ -166,7 +166,8 @@ def _other(tool: Mapping[str, Any], plays: Mapping[str, Sequence[Mapping[str, An
         "missed",
         "took",
     ]
-    about = f"Measured in the same run, in turn with the other tools and at low priority.\n\n```text\n{tool['note']}\n```\n\n"
+    how = "Measured in the same run, in turn with the other tools and at low priority."
+    about = f"{how}\n\n```text\n{tool['note']}\n```\n\n"
     return f"## {tool['name']} {tool['version']}\n\n" + about + _table(head, rows)
 
 
