@@ -10,6 +10,7 @@ TESTS = Path(__file__).parent
 # Modules without a twin, and why that is right.
 ALONE = {
     "adapters/base.py": "a protocol: nothing in it runs",
+    "adapters/claude_code/argv.py": "a part of adapters/claude_code/, tested through it",
     "adapters/claude_code/registry.py": "a part of adapters/claude_code/, tested through it",
     "adapters/claude_code/transcript.py": "a part of adapters/claude_code/, tested through it",
     "adapters/claude_code/turn.py": "a part of adapters/claude_code/, tested through it",

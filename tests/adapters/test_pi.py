@@ -120,14 +120,6 @@ def test_a_renamed_process_is_pi_though_its_arguments_are_gone(stage: PiStage) -
     assert method(found) == "inferred"
 
 
-def test_one_that_is_about_to_end_is_alive_until_it_has(stage: PiStage) -> None:
-    """The kernel has taken its memory, and with it program and arguments; it is no zombie yet."""
-    process = procfs.read_process(begun(stage, "work").pid, procfs.boot_id())
-    _ = process.argv
-    process._argv, process._exe = (), None
-    assert Pi().owns(process)
-
-
 def test_before_it_renames_itself_its_script_tells(stage: PiStage) -> None:
     assert owned(stage)
     stage.script = ("lib", "pi-coding-agent", "dist", "cli.js")

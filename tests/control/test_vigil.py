@@ -333,7 +333,8 @@ def test_a_doubt_is_over_when_the_process_is(stage: DemoStage, monkeypatch: pyte
 
     def doubtful(*words: object, **more: object) -> Survey:
         looked.set()
-        ending = procfs.current(puppet.identity) is not None
+        process = procfs.current(puppet.identity)  # a zombie until its parent has heard of it
+        ending = process is not None and process.alive
         return Survey([nobody_knows], []) if ending else ask(*words, **more)  # type: ignore[arg-type]
 
     monkeypatch.setattr("agentctl.asking.everything", doubtful)

@@ -56,14 +56,15 @@ def _fetch(pin: Pin, new: Path) -> None:
     }
     (new / "package.json").write_text(json.dumps(project))
     # without their scripts, two agents are a text file that says so
-    _run(new, "npm", "install", "--no-package-lock", "--ignore-scripts=false", *QUIET)
+    installer(new, "npm", "install", "--no-package-lock", "--ignore-scripts=false", *QUIET)
 
 
 def _unpack(pin: Pin, new: Path) -> None:
     """The package alone, where npm would have put it."""
-    _run(new, "npm", "pack", f"{pin.package}@{pin.version}", "--ignore-scripts", *QUIET)
+    installer(new, "npm", "pack", f"{pin.package}@{pin.version}", "--ignore-scripts", *QUIET)
     [archive] = new.glob("*.tgz")
-    _run(new, "tar", "-xzf", archive.name)  # the tarfile of Debian 12's Python knows no safe filter yet
+    # the tarfile of Debian 12's Python knows no safe filter yet
+    installer(new, "tar", "-xzf", archive.name)
     archive.unlink()
     home = new / "node_modules" / pin.package
     home.parent.mkdir(parents=True, exist_ok=True)
@@ -103,7 +104,8 @@ def _node() -> Path:
     return pins()[NODE].commands / NODE
 
 
-def _run(where: Path, *words: str) -> None:
+def installer(where: Path, *words: str) -> None:
+    """Runs npm, pip and the like. Raises Failed, with its last words."""
     done = subprocess.run(
         words,
         cwd=where,
@@ -117,8 +119,13 @@ def _run(where: Path, *words: str) -> None:
     if done.returncode != 0:
         last = [f"    {line}" for line in done.stdout.rstrip().splitlines()[-SHOWN:]]
         raise Failed(
-            "\n".join([f"{words[0]} {words[1]} ended with {done.returncode}; its last words:", *last])
+            "\n".join([f"{_called(words)} ended with {done.returncode}; its last words:", *last])
         )
+
+
+def _called(words: Sequence[str]) -> str:
+    """`npm install`, `pip`."""
+    return words[2] if words[1] == "-m" else " ".join(words[:2])
 
 
 def _attempt(pin: Pin) -> str | None:

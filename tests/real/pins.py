@@ -49,10 +49,15 @@ class Pin(NamedTuple):
 
     @property
     def installed(self) -> bool:
-        try:
-            return (self.place / STAMP).read_text() == self.stamp
-        except FileNotFoundError:
-            return False
+        return is_stamped(self.place, self.stamp)
+
+
+def is_stamped(place: Path, stamp: str) -> bool:
+    """Whether just this was installed there: the stamp is written last."""
+    try:
+        return (place / STAMP).read_text() == stamp
+    except FileNotFoundError:
+        return False
 
 
 def folder() -> Path:

@@ -118,11 +118,11 @@ class _Run:
             self.candidates = self.look.candidates(adapter.comms)
         for process in self.candidates:
             try:
-                if not _ends(process) and adapter.owns(process):
+                if _ends(process):
+                    self.unclear += [process] if process.comm not in RUNTIMES else []
+                elif adapter.owns(process):
                     _ = process.cwd  # described now; when it is asked again the process may be gone
                     self.look.owned += (process,)
-                elif _ends(process) and process.comm not in RUNTIMES:
-                    self.unclear.append(process)
             except Gone:
                 continue
             except SourceError as error:

@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import os
 from typing import NamedTuple
 
-from agentctl.errors import Gone
-from agentctl.truth.procdir import parse_stat
+from agentctl.truth.procdir import Entry, parse_stat
 from agentctl.truth.procfs import Process
-
-STAT_CAP = 1024
 
 
 class Thread(NamedTuple):
@@ -18,30 +14,7 @@ class Thread(NamedTuple):
 
 
 def threads(process: Process) -> tuple[Thread, ...]:
-    """Those it has now, the first one first. Raises Gone."""
-    folder, found = f"/proc/{process.pid}/task", {}
-    try:
-        for name in os.listdir(folder):
-            thread = _read(f"{folder}/{name}/stat")
-            if thread is not None:
-                found[int(name)] = thread
-    except FileNotFoundError:
-        found.clear()
-    # The first thread began with the process: read through its number, but of no other than this one.
-    first = found.get(process.pid)
-    if first is None or first.start != process.identity.start:
-        raise Gone(process.identity.address, "no such process")
-    return tuple(found[number] for number in sorted(found))
-
-
-def _read(path: str) -> Thread | None:
-    """None: it ended since it was listed."""
-    try:
-        fd = os.open(path, os.O_RDONLY)
-        try:
-            stat = parse_stat(os.read(fd, STAT_CAP))
-        finally:
-            os.close(fd)
-    except (FileNotFoundError, ProcessLookupError):
-        return None
-    return Thread(stat.comm, stat.start)
+    """Those it has now, the first to begin first. Raises Gone."""
+    with Entry(process.identity) as handle:
+        found = [parse_stat(raw) for raw in handle.of_threads("stat")]
+    return tuple(Thread(stat.comm, stat.start) for stat in sorted(found, key=lambda stat: stat.start))

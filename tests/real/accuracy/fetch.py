@@ -12,20 +12,15 @@ from __future__ import annotations
 import argparse
 import json
 import shutil
-import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from tests.real.pins import STAMP, folder
+from tests.real.install import Failed, installer
+from tests.real.pins import STAMP, folder, is_stamped
 
 TOOLS = Path(__file__).with_name("tools.json")
-SHOWN = 8  # lines of pip's last words
-
-
-class Failed(Exception):
-    """A tool that could not be installed, and why."""
 
 
 class Pin(NamedTuple):
@@ -50,10 +45,7 @@ class Pin(NamedTuple):
 
     @property
     def installed(self) -> bool:
-        try:
-            return (self.place / STAMP).read_text() == self.stamp
-        except FileNotFoundError:
-            return False
+        return is_stamped(self.place, self.stamp)
 
 
 def pins() -> dict[str, Pin]:
@@ -66,29 +58,16 @@ def install(pin: Pin) -> None:
         raise Failed(f"nothing here fetches from {pin.registry}")
     shutil.rmtree(pin.place, ignore_errors=True)
     pin.place.parent.mkdir(parents=True, exist_ok=True)
-    _run(sys.executable, "-m", "venv", "--without-pip", str(pin.place))
+    installer(Path.cwd(), sys.executable, "-m", "venv", "--without-pip", str(pin.place))
     wanted = pin.place / "wanted.txt"
     wanted.write_text(f"{pin.package}=={pin.version} --hash=sha256:{pin.sha256}\n")
     into = ["--python", str(pin.commands / "python")]
     # a wheel is unpacked, where a source would be run; nothing that it might depend on comes along
     only = ["--no-deps", "--only-binary", ":all:", "--require-hashes"]
-    _run(sys.executable, "-m", "pip", *into, "install", "--quiet", *only, "-r", str(wanted))
-    (pin.place / STAMP).write_text(pin.stamp)
-
-
-def _run(*words: str) -> None:
-    done = subprocess.run(
-        [*words],
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        errors="replace",
-        check=False,
+    installer(
+        Path.cwd(), sys.executable, "-m", "pip", *into, "install", "--quiet", *only, "-r", str(wanted)
     )
-    if done.returncode != 0:
-        last = [f"    {line}" for line in done.stdout.rstrip().splitlines()[-SHOWN:]]
-        raise Failed("\n".join([f"{words[2]} ended with {done.returncode}; its last words:", *last]))
+    (pin.place / STAMP).write_text(pin.stamp)
 
 
 def main(given: Sequence[str] = ()) -> int:

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.real.accuracy.sampler import Pace, Sample, Sampler
-from tests.real.accuracy.score import Judge, as_json
+from tests.real.accuracy.score import Judge
 from tests.real.accuracy.timeline import Timeline
 from tests.real.accuracy.tools import Tool, available
 from tests.real.lab import Lab
@@ -40,7 +40,7 @@ def measure(pin: Pin, title: str, play: Play, tools: Sequence[Tool], root: Path)
 
     timeline = Timeline(poke)
     lab = Lab(pin, root, timeline)
-    environ = {**lab.environ, "PYTHONPATH": SOURCES, "AGENTCTL_LAB": str(root)}
+    environ = {**lab.environ, "PYTHONPATH": SOURCES}
     for some, pace in ((tools[:1], OURS), (tools[1:], OTHERS)):
         samplers += [Sampler(some, pace, timeline.census, environ, str(lab.work))] if some else []
     for sampler in samplers:
@@ -75,7 +75,7 @@ def _told(tool: Tool, samples: Sequence[Sample], title: str, timeline: Timeline)
         "gap": statistics.median(gaps) if gaps else None,
         "unreadable": [sample.error for sample in samples if sample.rows is None],
         "took": statistics.median([s.answered - s.asked for s in samples]) if asked else None,
-        "findings": [as_json(finding) for finding in found],
+        "findings": [finding._asdict() for finding in found],
     }
 
 

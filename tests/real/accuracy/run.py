@@ -27,6 +27,7 @@ from tests.real.accuracy.tools import Tool, available
 from tests.real.accuracy.tools.registry import absent
 from tests.real.pins import CHOSEN, PROJECT, Pin, agents, folder
 from tests.real.run import missing
+from tests.real.scenarios import repertoire
 
 DOCS = PROJECT / "docs"
 KEPT = PROJECT / "build" / "accuracy"
@@ -70,7 +71,7 @@ def measure_or_reuse(pins: Sequence[Pin], said: argparse.Namespace) -> dict[str,
     return plays
 
 
-def about(tools: Sequence[Tool], pins: Sequence[Pin]) -> dict[str, Any]:
+def about(pins: Sequence[Pin]) -> dict[str, Any]:
     return {
         "command": "agentctl list -a --json",
         "interval": OURS.interval * 1000,
@@ -79,7 +80,6 @@ def about(tools: Sequence[Tool], pins: Sequence[Pin]) -> dict[str, Any]:
         "python": platform.python_version(),
         "cores": os.cpu_count(),
         "agents": ", ".join(f"{pin.name} {pin.version}" for pin in pins),
-        "tools": ", ".join(f"{tool.name} {tool.version}" for tool in tools),
     }
 
 
@@ -125,7 +125,7 @@ def main(given: Sequence[str]) -> int:
     plays = measure_or_reuse(wanted, said)
     tools = available(said.tool)
     measured = {
-        "run": about(tools, wanted),
+        "run": about(wanted),
         "agents": plays,
         "tools": [_tool(tool) for tool in tools],
         "absent": absent(),
@@ -162,7 +162,16 @@ def _asked(given: Sequence[str]) -> argparse.Namespace:
     unknown = [name for name in said.agents if name not in agents()]
     if unknown:
         asked.error(f"no agent is called {unknown[0]}; there are {', '.join(agents())}")
+    known = {title for name in said.agents or agents() for title in repertoire(name).plays}
+    for what, named, there in (("scenario", said.play, known), ("tool", said.tool, _tools())):
+        strange = [name for name in named or [] if name not in there]
+        if strange:
+            asked.error(f"no {what} is called {strange[0]!r}; there are: {', '.join(sorted(there))}")
     return said
+
+
+def _tools() -> set[str]:
+    return {report.OURS, *fetch.pins()}
 
 
 if __name__ == "__main__":

@@ -10,7 +10,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from agentctl.truth.model import ProcessIdentity
 from tests.real.accuracy.sampler import Sample
@@ -141,7 +141,3 @@ class Judge:
         said = row.said if row else "not listed"
         reason = row.reason if row else ""
         return Finding(kind, self._play, actor.name, now.status, said, after, now.blind, reason)
-
-
-def as_json(finding: Finding) -> dict[str, Any]:
-    return finding._asdict()

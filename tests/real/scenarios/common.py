@@ -11,6 +11,8 @@ from tests.real.actor import identity_of, marked
 from tests.real.scenarios import SIGNALS, Play
 
 if TYPE_CHECKING:
+    from tests.real.actor import Actor
+    from tests.real.errand import Errand
     from tests.real.lab import Lab
 
 
@@ -76,6 +78,40 @@ def retry(lab: Lab, status: int = 529) -> None:
     actor = lab.tui()
     actor.says(f"[[error={status}x2]] [[gate=%]] hello")
     actor.is_now("running", since=actor.heard("refused").at)
+    actor.is_held()
+    actor.opens()
+    actor.has_answer()
+
+
+def model_server_gone(lab: Lab, retrying: str, words: tuple[str, ...] = (), **more: str) -> None:
+    """In the middle of an answer, and before there is one: it tries again. `words`: that make it;
+    `retrying`: what its screen says then."""
+    actor = lab.tui(*words)
+    actor.says("[[gate=%]] count")
+    actor.is_held()
+    actor.unsettled()
+    lab.model.stop()
+    actor.is_now("running", since=actor.heard("dropped").at, **more)
+    _model_comes_back(actor)
+    lab.model.stop()
+    actor.types("[[gate=%]] and again")
+    actor.is_now("running", since=actor.sees(retrying), **more)
+    _model_comes_back(actor)
+
+
+def _model_comes_back(actor: Actor) -> None:
+    last = actor.lab.model.journal.last
+    actor.lab.model.start()
+    actor.is_held(after=last)
+    actor.opens()
+    actor.has_answer()
+
+
+def command_allowed(actor: Actor, errand: Errand) -> None:
+    """The command that was asked for runs; then the model has the word again, and stands at a gate."""
+    actor.is_now("running", since=errand.has_begun())
+    actor.unsettled()
+    errand.finish()
     actor.is_held()
     actor.opens()
     actor.has_answer()

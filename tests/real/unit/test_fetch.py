@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.real.accuracy.fetch import Failed, Pin, install, main, pins
+from tests.real.accuracy.fetch import Pin, install, main, pins
+from tests.real.install import Failed
 from tests.real.pins import ELSEWHERE, STAMP
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 
 from agentctl.adapters.base import Place, Starting, Wanted
+from agentctl.adapters.claude_code.argv import COMMANDS, argued, chooses, is_machinery
 from agentctl.adapters.claude_code.registry import (
     Leftover,
     Paper,
@@ -41,12 +42,6 @@ from agentctl.truth.procfs import Process
 from agentctl.truth.survey import bare_process
 
 NAMES = ("claude", "claude.exe")  # npm's binary is called .exe on Linux too
-# Words after `claude` that start no session.
-COMMANDS = frozenset({
-    "agents", "attach", "auth", "auto-mode", "daemon", "doctor", "gateway", "import", "install", "kill",
-    "logs", "mcp", "plugin", "plugins", "purge", "respawn", "rm", "setup-token", "stop", "update",
-    "upgrade",
-})  # fmt: skip
 CHILD = "CLAUDE_CODE_CHILD_SESSION"
 TICK = 0.02  # seconds: a start is known to a clock tick (10 ms); nobody has written a line by then
 
@@ -67,7 +62,7 @@ class ClaudeCode(Starting):
         # background processes call themselves "claude bg-spare", in one word
         name = path.rpartition("/")[2].partition(" ")[0]
         ours = name in NAMES or (exe is not None and "/claude/versions/" in exe)
-        return ours and not _is_machinery(argv)
+        return ours and not is_machinery(argv)
 
     def live(self, look: Look) -> Iterable[Observation]:
         papers = [paper(process, look) for process in look.owned]
@@ -109,11 +104,6 @@ class ClaudeCode(Starting):
                     look.problem("stale", said, found.path)
 
 
-def _is_machinery(argv: Sequence[str]) -> bool:
-    """The supervisor of background jobs, and the terminals it makes for them."""
-    return tuple(argv[1:3]) == ("daemon", "run") or "--bg-pty-host" in argv[1:2]
-
-
 # which process runs which session
 
 
@@ -123,41 +113,20 @@ def _tie(found: Paper, look: Look) -> Tie | None:
         if session_id is None:
             look.problem("malformed", "names no session", found.path)
             return None
-        argued = _argued(found.process.argv)
-        settled = "status" in found.record or argued == session_id
+        named = argued(found.process.argv)
+        settled = "status" in found.record or named == session_id
         # `--continue`, the list to choose from and a respawned job show a made-up id and no status
         # until they know. 2.1.197 never has one with `-p`; but an id with a transcript is not made up.
         if settled or _transcript(found, session_id, look) is not None:
             return Tie(session_id, found.process, "pid record", found.path)
-        return _argument(argued, found)
-    return _argument(_argued(found.process.argv), found) or _child_tie(found.process, look)
+        return _argument(named, found)
+    return _argument(argued(found.process.argv), found) or _child_tie(found.process, look)
 
 
 def _argument(session_id: str | None, found: Paper) -> Tie | None:
     if session_id is None:
         return None
     return Tie(session_id, found.process, "argument", found.process.identity.address)
-
-
-def _argued(argv: Sequence[str]) -> str | None:
-    """The session that the command line names. A resume that forks names only its origin."""
-    for flags in (("--session-id",), ("--resume", "-r")):
-        for index, word in enumerate(argv):
-            flag, equals, value = word.partition("=")
-            if flag in flags and (equals or index + 1 < len(argv)):
-                found = value if equals else argv[index + 1]
-                if found.endswith(".jsonl"):  # how the supervisor respawns a job
-                    found = found.rpartition("/")[2][:-6]
-                return plausible(found) if len(found) == 36 and found.count("-") == 4 else None
-        if "--fork-session" in argv:
-            return None
-    return None
-
-
-def _chooses(argv: Sequence[str]) -> bool:
-    """Whether it was told to resume, but not which session: then it shows a list of them."""
-    followed = zip(argv, [*argv[1:], "-"], strict=True)
-    return any(word in ("--resume", "-r") and then.startswith("-") for word, then in followed)
 
 
 def _child_tie(process: Process, look: Look) -> Tie | None:
@@ -240,7 +209,7 @@ def _without_session(found: Paper, look: Look) -> Iterator[Observation]:
         look.set_aside(process, f"`claude {process.argv[1]}` runs no session")
         return
     doubt = found.doubt
-    if found.record is not None and _chooses(process.argv):
+    if found.record is not None and chooses(process.argv):
         note = "it was told to resume, but not which session: it shows a list to choose from"
         doubt = Evidence("waiting", found.path, "derived", detail="startup", note=note)
     elif found.record is not None:

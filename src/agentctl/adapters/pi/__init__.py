@@ -40,10 +40,8 @@ class Pi(Starting):
 
     def owns(self, process: Process) -> bool:
         renamed = process.argv == ("pi",)  # a moment before its comm is
-        if process.exe is None:
-            # Another user's: what it calls itself is all there is. Or it is about to end, and has given
-            # up its arguments, too: until it has, it is alive.
-            return process.comm == "pi" and (renamed or not process.argv)
+        if process.exe is None:  # another user's: what it calls itself is all there is
+            return process.comm == "pi" and renamed
         runtime = process.exe.rpartition("/")[2]
         if runtime not in where.RUNTIMES:
             return runtime in BINARIES

@@ -23,7 +23,7 @@ PLAYS: dict[str, Play] = {
     "Esc interrupt": common.esc_interrupt,
     "API error": common.api_error,
     "retry with back-off": common.retry,
-    "model server gone": dialogs.model_server_gone,
+    "model server gone": partial(common.model_server_gone, retrying="Retrying"),
     **common.by_each_signal("while streaming", common.killed_while_streaming, ENDS),
     **common.by_each_signal(
         "while a tool runs", partial(common.killed_while_a_tool_runs, orphans=("SIGKILL",)), ENDS

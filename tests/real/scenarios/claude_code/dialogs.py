@@ -6,6 +6,7 @@ import json
 from typing import TYPE_CHECKING
 
 from tests.real.errand import Errand
+from tests.real.scenarios import common
 
 if TYPE_CHECKING:
     from tests.real.actor import Actor
@@ -34,12 +35,7 @@ def permission_asked(lab: Lab) -> None:
 def permission_granted(lab: Lab) -> None:
     actor, errand = _asks(lab)
     actor.answers(MAY_I, "Enter")  # the first choice is Yes
-    actor.is_now("running", since=errand.has_begun())
-    actor.unsettled()
-    errand.finish()
-    actor.is_held()
-    actor.opens()
-    actor.has_answer()
+    common.command_allowed(actor, errand)
 
 
 def permission_denied(lab: Lab) -> None:
@@ -77,26 +73,3 @@ def command(actor: Actor, name: str) -> None:
     actor.terminal.type(name)
     actor.terminal.shows(name)
     actor.terminal.press("Enter")
-
-
-def model_server_gone(lab: Lab) -> None:
-    """In the middle of an answer, and before one: it tries again, for minutes."""
-    actor, model = lab.tui(), lab.model
-    actor.says("[[gate=%]] count")
-    actor.is_held()
-    actor.unsettled()
-    model.stop()
-    actor.is_now("running", since=actor.heard("dropped").at)
-    _comes_back(actor)
-    model.stop()
-    actor.types("[[gate=%]] count")
-    actor.is_now("running", since=actor.sees("Retrying"))
-    _comes_back(actor)
-
-
-def _comes_back(actor: Actor) -> None:
-    model, last = actor.lab.model, actor.lab.model.journal.last
-    model.start()
-    actor.is_held(after=last)
-    actor.opens()
-    actor.has_answer()

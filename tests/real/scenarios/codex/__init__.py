@@ -8,6 +8,7 @@ from tests.real.scenarios import Play, common, crowd
 from tests.real.scenarios.codex import asking, processes, threads
 from tests.real.scenarios.codex.processes import native_program
 
+FOR_EVER = ("--enable", "unbounded_connection_retries")  # as people have it; our settings do not
 ENDINGS = {"SIGINT": "interrupted", "SIGTERM": "killed", "SIGHUP": "killed", "SIGKILL": "killed"}
 
 PLAYS: dict[str, Play] = {
@@ -24,7 +25,7 @@ PLAYS: dict[str, Play] = {
     "Esc interrupt": common.esc_interrupt,
     "API error": common.api_error,
     "retry with back-off": common.retry,
-    "model server gone": asking.model_server_gone,
+    "model server gone": partial(common.model_server_gone, retrying="Reconnecting", words=FOR_EVER),
     **common.by_each_signal("while streaming", common.killed_while_streaming, ENDINGS),
     # Interrupted, it ends all of its command; of the others it dies at once, and with it only its own
     # child, the shell.

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
+from tests.real.scenarios import common
+
 if TYPE_CHECKING:
     from tests.real.actor import Actor
     from tests.real.lab import Lab
@@ -41,12 +43,7 @@ def permission_granted(lab: Lab) -> None:
     actor = lab.tui()
     _asks(actor, f"{outside_the_sandbox(errand.command)} [[gate=%]]")
     actor.presses("y")
-    actor.is_now("running", since=errand.has_begun())
-    actor.unsettled()
-    errand.finish()
-    actor.is_held()
-    actor.opens()
-    actor.has_answer()
+    common.command_allowed(actor, errand)
 
 
 def permission_denied(lab: Lab) -> None:
@@ -68,32 +65,6 @@ def question_asked(lab: Lab) -> None:
     actor.terminal.shows("enter to submit answer")
     actor.is_now("waiting", waiting_for="question")
     actor.presses("Enter")
-    actor.is_held()
-    actor.opens()
-    actor.has_answer()
-
-
-def model_server_gone(lab: Lab) -> None:
-    """In the middle of an answer, and before there is one. As people have it, it tries for ever."""
-    actor = lab.tui("--enable", "unbounded_connection_retries")
-    actor.says("[[gate=%]] count")
-    actor.is_held()
-    seen = lab.model.journal.last
-    actor.unsettled()
-    lab.model.stop()
-    actor.terminal.shows("Reconnecting")
-    actor.is_now("running")
-    actor.unsettled()
-    lab.model.start()
-    actor.is_held(after=seen)
-    actor.opens()
-    actor.has_answer()
-    lab.model.stop()
-    actor.types("[[gate=%]] and again")
-    actor.terminal.shows("Reconnecting")
-    actor.is_now("running")
-    actor.unsettled()
-    lab.model.start()
     actor.is_held()
     actor.opens()
     actor.has_answer()

@@ -23,7 +23,7 @@ PLAYS: dict[str, Play] = {
     "Esc interrupt": dialogs.interrupted,
     "API error": common.api_error,
     "retry with back-off": common.retry,
-    "model server gone": dialogs.model_server_gone,
+    "model server gone": partial(common.model_server_gone, retrying="retrying in"),
     **common.by_each_signal("while streaming", common.killed_while_streaming, KILLED),
     **common.by_each_signal(
         "while a tool runs", partial(common.killed_while_a_tool_runs, orphans=SIGNALS), KILLED

@@ -65,12 +65,7 @@ def permission_asked(lab: Lab) -> None:
 def permission_granted(lab: Lab) -> None:
     actor, errand = _asks(lab)
     actor.answers(MAY_I, "Enter")  # the first choice is to allow it once
-    actor.is_now("running", since=errand.has_begun())
-    actor.unsettled()
-    errand.finish()
-    actor.is_held()
-    actor.opens()
-    actor.has_answer()
+    common.command_allowed(actor, errand)
 
 
 def permission_denied(lab: Lab) -> None:
@@ -122,26 +117,3 @@ def _interrupts(actor: Actor) -> None:
     actor.presses("Escape")
     actor.terminal.shows("esc again to interrupt")
     actor.answers("again to interrupt", "Escape")
-
-
-def model_server_gone(lab: Lab) -> None:
-    """In the middle of an answer, and before one: it tries again until there is one."""
-    actor, model = lab.tui(), lab.model
-    actor.says("[[gate=%]] count")
-    actor.is_held()
-    actor.unsettled()
-    model.stop()
-    actor.is_now("running", since=actor.sees("retrying in"))
-    _comes_back(actor)
-    model.stop()
-    actor.types("[[gate=%]] count")
-    actor.is_now("running", since=actor.sees("retrying in"))
-    _comes_back(actor)
-
-
-def _comes_back(actor: Actor) -> None:
-    model, last = actor.lab.model, actor.lab.model.journal.last
-    model.start()
-    actor.is_held(after=last)
-    actor.opens()
-    actor.has_answer()

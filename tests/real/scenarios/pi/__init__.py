@@ -22,7 +22,7 @@ PLAYS: dict[str, Play] = {
     "Esc interrupt": terminal.interrupted,
     "API error": terminal.api_error,
     "retry with back-off": terminal.retry,
-    "model server gone": terminal.model_server_gone,
+    "model server gone": partial(common.model_server_gone, retrying="Retrying", blind=terminal.TRYING),
     **common.by_each_signal("while streaming", common.killed_while_streaming, ENDS),
     **common.by_each_signal(
         "while a tool runs", partial(common.killed_while_a_tool_runs, orphans=ORPHANS), ENDS

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 from tests.waiting import until
 
 if TYPE_CHECKING:
-    from tests.real.actor import Actor
     from tests.real.lab import Lab
 
 NO_FILE = "before its first prompt Pi writes nothing, and with --no-session it never does"
@@ -98,21 +97,6 @@ def retry(lab: Lab) -> None:
     actor.has_answer()
 
 
-def model_server_gone(lab: Lab) -> None:
-    """In the middle of an answer, and before there is one: it tries again."""
-    actor = lab.tui()
-    actor.says("[[gate=%]] count")
-    actor.is_held()
-    actor.unsettled()
-    lab.model.stop()
-    actor.is_now("running", since=actor.heard("dropped").at, blind=TRYING)
-    _comes_back(actor)
-    lab.model.stop()
-    actor.types("[[gate=%]] and again")
-    actor.is_now("running", since=actor.sees("Retrying"), blind=TRYING)
-    _comes_back(actor)
-
-
 def background_shell(lab: Lab) -> None:
     """A command that outlives its turn is no longer Pi's child."""
     errand = lab.errand()
@@ -127,12 +111,3 @@ def background_shell(lab: Lab) -> None:
     actor.has_answer()
     errand.finish()
     actor.is_now("idle")
-
-
-def _comes_back(actor: Actor) -> None:
-    model, last = actor.lab.model, actor.lab.model.journal.last
-    actor.unsettled()
-    model.start()
-    actor.is_held(after=last, blind=TRYING)
-    actor.opens()
-    actor.has_answer()
