@@ -346,6 +346,29 @@ def test_a_doubt_is_over_when_the_process_is(stage: DemoStage, monkeypatch: pyte
     assert kept.looks < 5
 
 
+def test_a_doubt_is_over_when_the_process_ended_before_it_was_watched(
+    stage: DemoStage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    puppet, session = working(stage)
+    nobody_knows = session._replace(
+        seen=session.seen._replace(owner=None), verdict=session.verdict._replace(status="unknown")
+    )
+    ask = asking.everything
+
+    def ends_meanwhile(*words: object, **more: object) -> Survey:
+        process = procfs.current(puppet.identity)
+        if process is None or not process.alive:
+            return ask(*words, **more)  # type: ignore[arg-type]
+        puppet.kill()
+        return Survey([nobody_knows], [])
+
+    monkeypatch.setattr("agentctl.asking.everything", ends_meanwhile)
+    monkeypatch.setattr(module, "DOUBT", float("inf"))  # nothing else would end it
+    with Vigil([session], "stopped") as vigil:
+        (told,) = vigil.keep()
+    assert told.verdict.status == "stopped"
+
+
 def test_where_its_files_are() -> None:
     evidence = (
         Evidence("alive", "proc:7@7", "kernel", note="bound by pid record: /live/7.json"),

@@ -114,6 +114,12 @@ class Actor:
         """Its turn is over: the model's last word is sent. (Headless: it will end by itself.)"""
         self.is_now("idle", since=self.heard("answered").at, **more)
 
+    def plays_out(self, *, after: int = 0) -> None:
+        """The model has reached the gate of this turn, may go on, and says its last word."""
+        self.is_held(after=after)
+        self.opens()
+        self.has_answer()
+
     def is_gone(self, **more: str) -> None:
         """Waits for the kernel's word that it has ended."""
         until(lambda: self.died_at is not None, f"{self.name} ends", PATIENCE)

@@ -102,6 +102,7 @@ class Vigil:
         self._reached = REACHED[awaited]
         self._deadline = deadline  # for one look, not for the wait
         self._handles: dict[ProcessIdentity, Handle] = {}
+        self._gone: set[ProcessIdentity] = set()  # had ended before we could watch them
         self._watch = Watch()
 
     def __enter__(self) -> Vigil:
@@ -120,12 +121,14 @@ class Vigil:
         while self.pending:
             began = time.monotonic()
             yield from self._look()
+            missed = len(self._gone)
             news = self._set_up()
             left = _left(end)
             if left == 0.0:  # said by the clock: one that writes all the time is never quiet
                 return
             if any(subject.doubts for subject in self.pending):  # that deserves a second look
-                self._rest(DOUBT, end)
+                if len(self._gone) == missed:
+                    self._rest(DOUBT, end)
                 continue
             if news:
                 continue  # it may have changed before we watched
@@ -193,9 +196,12 @@ class Vigil:
         return any(news)
 
     def _open(self, identity: ProcessIdentity) -> bool:
+        if identity in self._gone:
+            return False
         try:
             handle = Handle(identity)
         except Gone:
+            self._gone.add(identity)
             return True  # it ended since we looked: look again
         self._handles[identity] = handle
         self._watch.add_process(handle)

@@ -32,18 +32,14 @@ def first_answer(lab: Lab) -> None:
 def long_stream(lab: Lab) -> None:
     actor = lab.tui()
     actor.says("[[gate=%]] count")
-    actor.is_held()
-    actor.opens()
-    actor.has_answer()
+    actor.plays_out()
 
 
 def silent_thinking(lab: Lab) -> None:
     """Neither a byte from the model nor a byte on disk."""
     actor = lab.tui()
     actor.says("[[mute=%]] think")
-    actor.is_held()
-    actor.opens()
-    actor.has_answer()
+    actor.plays_out()
 
 
 def tool_running(lab: Lab) -> None:
@@ -60,9 +56,7 @@ def idle(lab: Lab) -> None:
     actor = lab.tui()
     for _ in range(2):
         actor.says("[[gate=%]] hello")
-        actor.is_held()
-        actor.opens()
-        actor.has_answer()
+        actor.plays_out()
 
 
 def api_error(lab: Lab) -> None:
@@ -78,9 +72,7 @@ def retry(lab: Lab, status: int = 529) -> None:
     actor = lab.tui()
     actor.says(f"[[error={status}x2]] [[gate=%]] hello")
     actor.is_now("running", since=actor.heard("refused").at)
-    actor.is_held()
-    actor.opens()
-    actor.has_answer()
+    actor.plays_out()
 
 
 def model_server_gone(lab: Lab, retrying: str, words: tuple[str, ...] = (), **more: str) -> None:
@@ -102,9 +94,7 @@ def model_server_gone(lab: Lab, retrying: str, words: tuple[str, ...] = (), **mo
 def _model_comes_back(actor: Actor) -> None:
     last = actor.lab.model.journal.last
     actor.lab.model.start()
-    actor.is_held(after=last)
-    actor.opens()
-    actor.has_answer()
+    actor.plays_out(after=last)
 
 
 def command_allowed(actor: Actor, errand: Errand) -> None:
@@ -112,9 +102,22 @@ def command_allowed(actor: Actor, errand: Errand) -> None:
     actor.is_now("running", since=errand.has_begun())
     actor.unsettled()
     errand.finish()
-    actor.is_held()
-    actor.opens()
+    actor.plays_out()
+
+
+def detached_shell(lab: Lab) -> None:
+    """The agent has no background shell of its own; what its command leaves behind is not waited for,
+    and is no longer its child."""
+    errand = lab.errand()
+    actor = lab.tui()
+    actor.says(f"[[tool=({errand.command} >/dev/null 2>&1 &)]] go on")
+    errand.has_begun()
     actor.has_answer()
+    assert errand.runs
+    actor.says("[[gate=%]] go on")
+    actor.plays_out()
+    errand.finish()
+    actor.is_now("idle")
 
 
 def esc_interrupt(lab: Lab, *keys: str) -> None:

@@ -39,9 +39,7 @@ def at_its_terminal(lab: Lab, pause: str) -> None:
     actor.opens()
     actor.has_answer()
     actor.says(f"[[{pause}=%]] count")
-    actor.is_held()
-    actor.opens()
-    actor.has_answer()
+    actor.plays_out()
 
 
 def interrupted(lab: Lab) -> None:

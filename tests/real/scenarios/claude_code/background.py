@@ -82,6 +82,4 @@ def killed_and_respawned(lab: Lab) -> None:
     last = lab.model.journal.last
     second = lab.enters(_worker(lab, after=first), first.mark, first.session_id)
     second.is_now("running", blind=STARTING)
-    second.is_held(after=last)
-    second.opens()
-    second.has_answer()
+    second.plays_out(after=last)

@@ -50,9 +50,7 @@ def question_asked(lab: Lab) -> None:
     actor.says(f"[[call=AskUserQuestion:{json.dumps({'questions': [QUESTION]})}]] [[gate=%]] ask")
     actor.is_now("waiting", since=actor.sees("Enter to select"), waiting_for="question")
     actor.answers("Enter to select", "Enter")
-    actor.is_held()
-    actor.opens()
-    actor.has_answer()
+    actor.plays_out()
 
 
 def idle(lab: Lab) -> None:
@@ -60,9 +58,7 @@ def idle(lab: Lab) -> None:
     actor = lab.tui()
     for _ in range(2):
         actor.says("[[gate=%]] hello")
-        actor.is_held()
-        actor.opens()
-        actor.has_answer()
+        actor.plays_out()
     actor.unsettled()
     command(actor, "/status")
     actor.is_now("idle", since=actor.sees("Esc to cancel"))

@@ -63,9 +63,7 @@ def resume_in_the_tui(lab: Lab) -> None:
         actor = lab.tui(*words, session_id=session_id)
         actor.is_now("idle", since=actor.sees("ok: "))
         actor.says("[[gate=%]] go on")
-        actor.is_held()
-        actor.opens()
-        actor.has_answer()
+        actor.plays_out()
         _leaves(actor)
     actor = lab.tui("--resume", ready="Resume session")
     actor.is_now("waiting", since=actor.sees("to show all projects"), waiting_for="startup")
@@ -114,9 +112,7 @@ def _goes_on(actor: Actor, since: float) -> None:
     actor.is_elsewhere(outcome="completed")
     actor.is_now("idle", since=since)
     actor.says("[[gate=%]] hello")
-    actor.is_held()
-    actor.opens()
-    actor.has_answer()
+    actor.plays_out()
 
 
 def sub_agent_after_the_main_turn(lab: Lab) -> None:

@@ -65,9 +65,7 @@ def question_asked(lab: Lab) -> None:
     actor.terminal.shows("enter to submit answer")
     actor.is_now("waiting", waiting_for="question")
     actor.presses("Enter")
-    actor.is_held()
-    actor.opens()
-    actor.has_answer()
+    actor.plays_out()
 
 
 def _asks(actor: Actor, script: str) -> None:

@@ -57,9 +57,7 @@ def daemon_killed(lab: Lab) -> None:
     worker = lab.enters(_daemon(), again.mark, session_id)
     worker.is_now("idle")
     _says(again, worker, "[[gate=%]] go on")
-    worker.is_held()
-    worker.opens()
-    worker.has_answer()
+    worker.plays_out()
 
 
 def native_program(lab: Lab) -> str:

@@ -38,9 +38,7 @@ def resume_in_the_tui(lab: Lab) -> None:
     again = _tui_of(lab, first)
     again.is_now("idle")
     again.says("[[gate=%]] go on")
-    again.is_held()
-    again.opens()
-    again.has_answer()
+    again.plays_out()
 
 
 def fork(lab: Lab) -> None:

@@ -33,7 +33,7 @@ PLAYS: dict[str, Play] = {
     "fork": sessions.fork,
     "new session in place": sessions.new_in_place,
     "sub-agent after the main turn": sessions.sub_agent,
-    "background shell": sessions.background_shell,
+    "background shell": common.detached_shell,
     "two sessions in one directory": sessions.two_in_one_directory,
     "three sessions in one directory": common.three_in_one_directory,
     "parallel starts": sessions.parallel_starts,

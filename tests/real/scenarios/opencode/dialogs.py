@@ -73,9 +73,7 @@ def permission_denied(lab: Lab) -> None:
     actor, _ = _asks(lab)
     _refuses(actor)
     actor.says("[[gate=%]] something else")
-    actor.is_held()
-    actor.opens()
-    actor.has_answer()
+    actor.plays_out()
 
 
 def _refuses(actor: Actor) -> None:
@@ -90,9 +88,7 @@ def question_asked(lab: Lab) -> None:
     actor.says(asked)
     actor.is_now("waiting", since=actor.sees("esc dismiss"), waiting_for="question")
     actor.answers("esc dismiss", "Enter")
-    actor.is_held()
-    actor.opens()
-    actor.has_answer()
+    actor.plays_out()
     actor.says(asked)
     actor.is_now("waiting", since=actor.sees("esc dismiss"), waiting_for="question")
     actor.answers("esc dismiss", "Escape")

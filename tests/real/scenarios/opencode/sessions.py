@@ -54,9 +54,7 @@ def resumed_elsewhere(lab: Lab) -> None:
     elsewhere = lab.repository(lab.root / "other")
     actor = lab.headless("[[gate=%]] go on", cwd=elsewhere, form=_run("--session", session_id))
     actor.session_id = session_id
-    actor.is_held()
-    actor.opens()
-    actor.has_answer()
+    actor.plays_out()
     actor.signal(signal.SIGTERM)
     actor.is_gone(outcome="completed")
 
@@ -131,18 +129,6 @@ def sub_agent(lab: Lab) -> None:
     ended = lab.model.journal.wait("answered", after=last, deadline=60.0)
     helper.is_now("idle", since=ended.at)
     actor.is_now("idle", since=lab.model.journal.wait("answered", after=ended.seq, deadline=60.0).at)
-
-
-def background_shell(lab: Lab) -> None:
-    """It has none of its own; what the shell puts there is not waited for."""
-    errand = lab.errand()
-    actor = lab.tui()
-    actor.says(f"[[tool=({errand.command} >/dev/null 2>&1 &)]] go on")
-    errand.has_begun()
-    actor.has_answer()
-    assert errand.runs
-    errand.finish()
-    actor.is_now("idle")
 
 
 def two_in_one_directory(lab: Lab) -> None:

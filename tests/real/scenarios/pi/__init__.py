@@ -31,7 +31,7 @@ PLAYS: dict[str, Play] = {
     "resume in the TUI": sessions.resume_in_the_tui,
     "fork": sessions.fork,
     "new session in place": sessions.new_in_place,
-    "background shell": terminal.background_shell,
+    "background shell": common.detached_shell,
     "two sessions in one directory": common.two_in_one_directory,
     "three sessions in one directory": common.three_in_one_directory,
     "parallel starts": sessions.parallel_starts,

@@ -150,9 +150,7 @@ def _goes_on(actor: Actor, session_id: str | None) -> None:
     actor.says("[[gate=%]] go on")
     actor.session_id = None
     until(lambda: actor.who().session_id == session_id, "it goes on with that session")
-    actor.is_held()
-    actor.opens()
-    actor.has_answer()
+    actor.plays_out()
 
 
 def _files_of(lab: Lab) -> set[str]:

@@ -49,9 +49,7 @@ def question_asked(lab: Lab) -> None:
     actor.says("[[call=ask:{}]] [[gate=%]] paint")
     actor.is_now("waiting", since=actor.sees("Which shed?"), waiting_for="question", blind=DIALOG)
     actor.answers("Which shed?", "Enter")
-    actor.is_held()
-    actor.opens()
-    actor.has_answer()
+    actor.plays_out()
 
 
 def interrupted(lab: Lab) -> None:
@@ -92,22 +90,4 @@ def retry(lab: Lab) -> None:
     until(lambda: "Retrying" not in actor.terminal.screen(), "it gives up")
     actor.is_now("idle", blind=TRYING)
     actor.says("[[gate=%]] hello")
-    actor.is_held()
-    actor.opens()
-    actor.has_answer()
-
-
-def background_shell(lab: Lab) -> None:
-    """A command that outlives its turn is no longer Pi's child."""
-    errand = lab.errand()
-    actor = lab.tui()
-    actor.says(f"[[tool=({errand.command} >/dev/null 2>&1 &)]] go on")
-    errand.has_begun()
-    actor.has_answer()
-    assert errand.runs
-    actor.says("[[gate=%]] go on")
-    actor.is_held()
-    actor.opens()
-    actor.has_answer()
-    errand.finish()
-    actor.is_now("idle")
+    actor.plays_out()
