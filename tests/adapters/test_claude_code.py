@@ -844,6 +844,19 @@ def test_bookkeeping_longer_than_the_window_hides_nothing(tmp_path: Path) -> Non
         assert facts.prompt == "p" * 1000
 
 
+def test_a_request_noted_long_after_its_reply_opens_no_turn(tmp_path: Path) -> None:
+    path = tmp_path / "x.jsonl"
+    asked = json.dumps({"type": "api-request-blob", "message": "y" * 70_000}) + "\n"
+    noted = {"type": "api-request", "timestamp": "2026-11-15T05:00:02.900Z", "querySource": "sdk"}
+    request = json.dumps(noted, separators=(",", ":")) + "\n"
+    over = _line("system", 3, subtype="turn_duration")
+    path.write_text(_prompt(1) + _reply(3, "end_turn") + over + asked + request)
+    for read in (read_live, read_ended):
+        turn = read(str(path), _look()).turn
+        assert turn is not None
+        assert (turn.claim, turn.detail) == ("idle", "completed")
+
+
 @pytest.mark.parametrize("content", [None, 7, [7, None], {"a": 1}, [{"type": "text"}], [{}]])
 def test_any_shape_of_content_is_survived(tmp_path: Path, content: object) -> None:
     path, look = tmp_path / "x.jsonl", _look()

@@ -132,6 +132,7 @@ def esc_interrupt(lab: Lab, *keys: str) -> None:
 def killed_while_streaming(lab: Lab, name: str, outcome: str) -> None:
     actor = lab.headless("[[gate=%]] count")
     actor.is_held()
+    actor.has_id()  # killed before it wrote anything, it would leave nothing to be told of
     actor.signal(signal.Signals[name])
     actor.is_gone(outcome=outcome)
 
@@ -145,6 +146,7 @@ def killed_while_a_tool_runs(
     command = f"{errand.command}; true" if shell else errand.command
     actor = lab.headless(f"[[tool={command}]] work")
     actor.is_now("running", since=errand.has_begun())
+    actor.has_id()
     actor.signal(signal.Signals[name])
     actor.is_gone(outcome=outcome)
     assert errand.runs == (name in orphans), f"its command {'lives' if errand.runs else 'is dead'}"

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from agentctl.adapters.claude_code.turn import (
+    REQUESTED,
     SYNTHETIC,
     Said,
     said_by,
@@ -110,7 +111,9 @@ def _recent(piece: Piece, tally: jsonl.Tally, look: Look) -> _Recent:
         if settled and model:
             break
     told.sort(reverse=True)
-    decided = any(not each.said.closes for each in told)
+    # a request may be noted after its reply, with 70 KB of what was asked in between: alone it
+    # decides nothing
+    decided = any(not each.said.closes and each.said != REQUESTED for each in told)
     return _Recent(_turn(told, piece.path, last, look), decided, last, clock.parse(latest), model)
 
 

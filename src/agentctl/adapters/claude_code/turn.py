@@ -34,6 +34,9 @@ class Said(NamedTuple):
     closes: bool = False  # ends an open turn, but how it went stands in the line before
 
 
+REQUESTED = Said("working", note="api-request")  # most often written before the reply: one is in flight
+
+
 def said_by(record: jsonl.Record) -> Said | None:
     """None: the line says nothing of the main turn."""
     if record.get("isSidechain"):  # older versions keep sub-agents in the same file
@@ -45,9 +48,9 @@ def said_by(record: jsonl.Record) -> Said | None:
         return user_line(record)
     if kind == "system":
         return _system(record)
-    if kind == "api-request":  # written before the reply: a request is in flight
+    if kind == "api-request":
         source = str(record.get("querySource"))
-        return Said("working", note=kind) if source.startswith(("repl_main_thread", "sdk")) else None
+        return REQUESTED if source.startswith(("repl_main_thread", "sdk")) else None
     if kind == "attachment":  # only max_turns_reached gets here
         return Said("idle", "failed", "max_turns_reached")
     return None
