@@ -33,8 +33,10 @@ Form = Callable[[str], list[str]]  # a prompt, as words of the command line
 class Lab:
     def __init__(self, pin: Pin, root: Path, watcher: Watcher) -> None:
         assert os.environ.get(room.ROOM), "a lab lives in a room: make test-real"
-        # What a shell starts in the background ignores it, and so would the agents.
+        # What a shell starts in the background ignores the one, what nohup starts the other, and so
+        # would the agents.
         signal.signal(signal.SIGINT, signal.default_int_handler)
+        signal.signal(signal.SIGHUP, signal.SIG_DFL)
         self.pin, self.root, self.watcher = pin, root, watcher
         self.home, self.work = root / "home", root / "work"
         self.home.mkdir(parents=True)
