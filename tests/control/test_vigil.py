@@ -369,6 +369,35 @@ def test_a_doubt_is_over_when_the_process_ended_before_it_was_watched(
     assert told.verdict.status == "stopped"
 
 
+def test_a_doubt_outlasts_the_end_of_one_of_two(
+    stage: DemoStage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The handle of the one that has ended wakes for ever, and says nothing of the other."""
+    puppet, session = working(stage)
+    other = stage.start()
+    process = procfs.current(other.identity)
+    assert process is not None
+    seen = session.seen._replace(owner=None, candidates=(process,))
+    nobody_knows = session._replace(seen=seen, verdict=session.verdict._replace(status="unknown"))
+    ask, looks = asking.everything, threading.Semaphore(0)
+
+    def doubtful(*words: object, **more: object) -> Survey:
+        looks.release()
+        now = procfs.current(other.identity)
+        lives = now is not None and now.alive
+        return Survey([nobody_knows], []) if lives else ask(*words, **more)  # type: ignore[arg-type]
+
+    monkeypatch.setattr("agentctl.asking.everything", doubtful)
+    monkeypatch.setattr(module, "DOUBT", LONG)
+    kept = Kept(monkeypatch, [session])
+    assert looks.acquire(timeout=LONG)
+    puppet.kill()
+    assert looks.acquire(timeout=LONG)
+    other.kill()
+    assert kept.end() == ["stopped"]
+    assert kept.looks < 6
+
+
 def test_where_its_files_are() -> None:
     evidence = (
         Evidence("alive", "proc:7@7", "kernel", note="bound by pid record: /live/7.json"),

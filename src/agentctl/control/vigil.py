@@ -32,7 +32,7 @@ REST = 9
 # Seconds after a look that something woke us for, after which we look once more. What is written to a
 # database's log counts when the log's index says so: that comes later, by a moment, and wakes nobody.
 AGAIN = 0.25
-# Seconds that a doubt may last, unless a process ends meanwhile. One that is just ending has removed its
+# Seconds that a doubt may last, counted anew when a process ends. One that is ending has removed its
 # record and lost its arguments, and is alive all the same: nobody can tell then what it runs.
 DOUBT = 2.0
 _PLACE = re.compile(r"(/.+?)(?:@\d+|#.*)?")  # a file, with the place in it
@@ -43,7 +43,8 @@ class Subject:
 
     def __init__(self, session: Session) -> None:
         self.session = session
-        self.doubts = 0  # looks in a row that could not tell
+        self.doubted: float | None = None  # since when no look could tell
+        self.hopeless = False  # nor will the next
         self._ran: ProcessIdentity | None = None  # its owner, when one was last known
         self.processes()
 
@@ -75,9 +76,17 @@ class Subject:
         """Those whose end may end it."""
         self._ran = self.owner or self._ran
         possible = (
-            {process.identity for process in self.session.seen.candidates} if self.doubts else set()
+            {process.identity for process in self.session.seen.candidates}
+            if self.doubted is not None
+            else set()
         )
         return possible | ({self._ran} if self._ran is not None else set())
+
+    def told(self, now: float) -> None:
+        """Its session is what a look of this moment has found."""
+        unclear = self.session.verdict.status == "unknown"
+        self.hopeless = self.doubted is not None and unclear and now >= self.doubted + DOUBT
+        self.doubted = (self.doubted if self.doubted is not None else now) if unclear else None
 
     def files(self) -> Iterator[str]:
         """All that may change when it does."""
@@ -103,6 +112,7 @@ class Vigil:
         self._deadline = deadline  # for one look, not for the wait
         self._handles: dict[ProcessIdentity, Handle] = {}
         self._gone: set[ProcessIdentity] = set()  # had ended before we could watch them
+        self._heard: set[ProcessIdentity] = set()  # have ended while we rested
         self._watch = Watch()
 
     def __enter__(self) -> Vigil:
@@ -126,10 +136,10 @@ class Vigil:
             left = _left(end)
             if left == 0.0:  # said by the clock: one that writes all the time is never quiet
                 return
-            if any(subject.doubts for subject in self.pending):  # that deserves a second look
-                if len(self._gone) == missed:
-                    self._rest(DOUBT, end)
-                continue
+            if any(subject.doubted is not None for subject in self.pending):
+                if len(self._gone) != missed or self._rest(self._until_hopeless(), end):
+                    self._doubt_anew()
+                continue  # that deserves a second look
             if news:
                 continue  # it may have changed before we watched
             took = time.monotonic() - began
@@ -147,8 +157,8 @@ class Vigil:
         self.problems = found.problems
         for subject in self.pending:
             subject.session = subject.found(found.sessions) or self._without_owner(subject)
-            subject.doubts = subject.doubts + 1 if subject.session.verdict.status == "unknown" else 0
-        done = [s for s in self.pending if s.session.verdict.status in self._reached or s.doubts > 1]
+            subject.told(time.monotonic())
+        done = [s for s in self.pending if s.session.verdict.status in self._reached or s.hopeless]
         self.pending = [s for s in self.pending if s not in done]
         return [self._complete(subject) for subject in done]
 
@@ -212,10 +222,22 @@ class Vigil:
         self._watch.drop_process(handle)
         handle.close()
 
-    def _rest(self, seconds: float, end: float | None) -> None:
-        with Watch((), self._handles.values()) as ends:
-            left = _left(end)
-            ends.wait(_least(left, seconds))
+    def _until_hopeless(self) -> float:
+        since = min(s.doubted for s in self.pending if s.doubted is not None)
+        return max(0.0, since + DOUBT - time.monotonic())
+
+    def _doubt_anew(self) -> None:
+        now = time.monotonic()
+        for subject in self.pending:
+            subject.doubted = now if subject.doubted is not None else None
+
+    def _rest(self, seconds: float, end: float | None) -> bool:
+        """Whether a process has ended. Each is heard of once: its handle would tell it for ever."""
+        living = {i: handle for i, handle in self._handles.items() if i not in self._heard}
+        with Watch((), living.values()) as ends:
+            woken = ends.wait(_least(_left(end), seconds))
+        self._heard |= {identity for identity, handle in living.items() if handle.wait(0)}
+        return woken
 
 
 def _gone(session: Session, owner: ProcessIdentity, handle: Handle | None) -> Session:
