@@ -310,6 +310,18 @@ def test_no_row_at_all_is_not_dead_either(stage: DemoStage, monkeypatch: pytest.
     assert told.verdict.status == "stopped"
 
 
+def test_what_was_seen_before_the_end_does_not_tell_how_it_ended(
+    stage: DemoStage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    puppet, session = working(stage)
+    monkeypatch.setattr("agentctl.asking.everything", lambda *_: Survey([], []))
+    with Vigil([session], "stopped") as vigil:
+        assert list(vigil.keep(0.05)) == []
+        puppet.finish()  # its turn was open when we looked, and closed when it ended
+        (told,) = vigil.keep(LONG)
+    assert (told.verdict.status, told.verdict.outcome) == ("stopped", "unknown")
+
+
 def test_what_nobody_can_tell_is_told_after_a_second_look(
     stage: DemoStage, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -24,9 +24,10 @@ def test_what_is_typed_is_heard_and_what_is_said_is_shown() -> None:
 def test_it_is_a_terminal_of_its_size_and_the_program_s_own() -> None:
     script = (
         "import os, signal\n"
-        "print(os.isatty(0), *os.get_terminal_size())\n"
-        "print(os.tcgetpgrp(os.open('/dev/tty', os.O_RDWR)) == os.getpgrp(), flush=True)\n"
-        "try: signal.pause()\n"
+        "try:\n"
+        "    print(os.isatty(0), *os.get_terminal_size())\n"
+        "    print(os.tcgetpgrp(os.open('/dev/tty', os.O_RDWR)) == os.getpgrp(), flush=True)\n"
+        "    signal.pause()\n"
         "except KeyboardInterrupt: print('interrupted')\n"
     )
     terminal = playing(script)

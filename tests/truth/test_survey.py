@@ -271,6 +271,29 @@ def test_a_process_that_vanished_meanwhile_hides_nobody(environ: dict[str, str],
         assert found.problems == []
 
 
+def test_an_adapter_that_falls_over_a_vanished_process_looks_anew(
+    environ: dict[str, str], tmp_path: Path
+) -> None:
+    class Thorough(Adapter):
+        """Asks the kernel about each process in turn, and the first one goes away."""
+
+        def live(self, look: Look) -> Iterator[Observation]:
+            for process in look.owned:
+                yield told(look, process)
+                goes.end()
+                process.environ()
+
+    with (
+        Stranger("bad-agent", environ, tmp_path) as goes,
+        Stranger("bad-agent", environ, tmp_path) as stays,
+    ):
+        look = Look({p.pid: p for p in (goes.process, stays.process)}, environ, time.time())
+        found = survey(look, [registered(Thorough("thorough", "bad-agent"))], Wanted(), deadline=20.0)
+        names = [s.seen.session_id for s in found.sessions]
+        assert names == [f"{stays.pid} of thorough", "an old one of thorough"]
+        assert found.problems == []
+
+
 def test_facts_of_the_wrong_type_are_left_out_and_told(environ: dict[str, str], one: Stranger) -> None:
     class Loose(Adapter):
         def live(self, look: Look) -> Iterator[Observation]:

@@ -252,7 +252,9 @@ def _gone(session: Session, owner: ProcessIdentity, handle: Handle | None) -> Se
 
 
 def _said(session: Session) -> list[Evidence]:
-    return [piece for piece in session.seen.evidence if piece.claim not in ("alive", "gone")]
+    """What was true when we last looked: how it went on until its end, it does not tell."""
+    kept = (piece for piece in session.seen.evidence if piece.claim not in ("alive", "gone"))
+    return [piece._replace(trusted=False) for piece in kept]
 
 
 def _least(left: float | None, seconds: float) -> float:

@@ -81,6 +81,7 @@ class _Run:
         self.look = look.scoped(registered.name)
         self.candidates = candidates  # None: not looked for yet
         self.unclear: list[Process] = []  # may be the adapter's own: it failed to tell
+        self.leaving: list[Process] = []  # were the adapter's own, and began to end while it looked
         self.judged: list[tuple[Observation, Verdict]] = []
         self.done = _thread.allocate_lock()
         self.done.acquire()
@@ -90,18 +91,41 @@ class _Run:
         self.started = time.monotonic()
         try:
             adapter = self.registered.load()
-            self._claim(adapter)
-            if self.look.owned:
-                self._collect(adapter.live(self.look))
-            self.look.loose = self._loose()
-            if wanted is not None:
-                self._collect(adapter.history(self.look, wanted))
+            while not self._looked(adapter, wanted):
+                pass
         except SourceError as error:
             self.look.unreadable(error)
         except BaseException as error:  # noqa: BLE001 - the fence: an adapter's fault ends here
             self._broken(error)
         finally:
             self.done.release()
+
+    def _looked(self, adapter: Surveyed, wanted: Wanted | None) -> bool:
+        """False: a process went away meanwhile, and its adapter fell over it. What is left of the others
+        is half an answer: they are looked at anew, without it."""
+        self.look.owned, self.look.aside, self.judged = (), {}, []
+        self.unclear = list(self.leaving)
+        try:
+            self._claim(adapter)
+            if self.look.owned:
+                self._collect(adapter.live(self.look))
+            self.look.loose = self._loose()
+            if wanted is not None:
+                self._collect(adapter.history(self.look, wanted))
+        except Gone as error:
+            if not self._leaves(error.source.partition("/")[0]):
+                raise
+            return False
+        return True
+
+    def _leaves(self, address: str) -> bool:
+        process = next((p for p in self.look.owned if p.identity.address == address), None)
+        now = procfs.current(process.identity) if process is not None else None
+        if process is None or (now is not None and now.alive and not now.ending):
+            return False
+        self.candidates = [other for other in self.candidates or () if other is not process]
+        self.leaving += [process] if now is not None and now.alive else []
+        return True
 
     def _loose(self) -> tuple[Process, ...]:
         """Live processes that are neither bound to a session nor candidates for one: each may run
