@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from agentctl.errors import Forbidden, Malformed
+from agentctl.errors import Forbidden, Gone, Malformed
 from agentctl.truth.look import Look
 from agentctl.truth.model import Evidence, Facts, Launch, Observation, ProcessIdentity, Tokens
 from agentctl.truth.procfs import Process, boot_id, read_process
@@ -362,21 +362,33 @@ def test_the_look_s_own_problems_travel_along(environ: dict[str, str]) -> None:
 
 
 @pytest.fixture
-def ending() -> Iterator[Process]:
-    """A process that the kernel has begun to take down: as long as a thread of it goes on, it is there,
-    and nothing tells any more what it was."""
+def parting() -> Iterator[subprocess.Popen[bytes]]:
+    """A process that the kernel begins to take down when its input is closed: as long as a thread of it
+    goes on, it is there, and nothing tells any more what it was."""
     script = (
-        "import ctypes, threading, time\n"
+        "import ctypes, sys, threading, time\n"
         "threading.Thread(target=time.sleep, args=[600]).start()\n"
+        "sys.stdin.read()\n"
         "ctypes.CDLL(None).syscall(60, 0)\n"
     )
-    child = subprocess.Popen([sys.executable, "-c", script])
+    child = subprocess.Popen([sys.executable, "-c", script], stdin=subprocess.PIPE)
     try:
-        until(lambda: read_process(child.pid, boot_id()).ending, "it is being taken down")
-        yield read_process(child.pid, boot_id())
+        yield child
     finally:
         child.kill()
         child.wait()
+
+
+def part(child: subprocess.Popen[bytes]) -> Process:
+    assert child.stdin is not None
+    child.stdin.close()
+    until(lambda: read_process(child.pid, boot_id()).ending, "it is being taken down")
+    return read_process(child.pid, boot_id())
+
+
+@pytest.fixture
+def ending(parting: subprocess.Popen[bytes]) -> Process:
+    return part(parting)
 
 
 @pytest.mark.parametrize(("known_as", "status"), [("", "unknown"), ("another", "stopped")])
@@ -390,3 +402,22 @@ def test_no_session_is_stopped_while_a_process_that_may_run_it_is_being_taken_do
     look = Look({ending.pid: ending}, {}, time.time())
     (row,) = survey(look, [registered(Ended("late", known_as or ending.comm))], Wanted()).sessions
     assert row.verdict.status == status
+
+
+def test_nor_if_it_began_to_end_while_its_adapter_looked(parting: subprocess.Popen[bytes]) -> None:
+    class Late(Adapter):
+        def live(self, look: Look) -> Iterable[Observation]:
+            for process in look.owned:
+                part(parting)
+                raise Gone(f"{process.identity.address}/fd", "it does not hold its log")
+            return ()
+
+        def history(self, look: Look, wanted: Wanted) -> Iterable[Observation]:
+            yield Observation("late", "s-1", (look.unowned(look.now, lambda _: False),))
+
+    process = read_process(parting.pid, boot_id())
+    _ = process.cwd  # described while it lived
+    look = Look({process.pid: process}, {}, time.time())
+    found = survey(look, [registered(Late("late", process.comm))], Wanted(), deadline=20.0)
+    assert [row.verdict.status for row in found.sessions] == ["unknown"]
+    assert found.problems == []

@@ -124,7 +124,7 @@ class _Run:
         if process is None or (now is not None and now.alive and not now.ending):
             return False
         self.candidates = [other for other in self.candidates or () if other is not process]
-        self.leaving += [process] if now is not None and now.alive else []
+        self.leaving += [now] if now is not None and now.alive else []  # as one that ends, not as it was
         return True
 
     def _loose(self) -> tuple[Process, ...]:
