@@ -40,6 +40,73 @@ MIGRATIONS = (
         primary key (directory, launch)
     ) strict
     """,
+    # autoincrement: a number that was told is never told again, also when its row is pruned
+    """
+    create table event (
+        seq integer primary key autoincrement,
+        type text not null,
+        at real, seen_at real not null,
+        adapter text, subject text, "group" text,
+        body text not null default '{}' -- session, evidence, data
+    ) strict
+    """,
+    "create index event_subject on event (adapter, subject, type)",
+    "create index event_seen on event (seen_at)",
+    # who wants to be told of what; secrets are not among it
+    """
+    create table target (
+        kind text not null, name text not null,
+        events text not null, -- patterns, as JSON; the others are null for: all
+        adapters text, groups text, outcomes text,
+        primary key (kind, name)
+    ) strict
+    """,
+    """
+    create table outbox (
+        id text primary key, -- of the delivery
+        kind text not null, target text not null, url text,
+        seq integer not null, -- of the event
+        created_at real not null, due_at real not null, attempted_at real,
+        attempt integer not null default 0,
+        state text not null default 'pending', -- then delivered, or dead
+        error text, delivered_at real
+    ) strict
+    """,
+    "create index outbox_state on outbox (state, due_at)",
+    "create index outbox_seq on outbox (seq)",
+    # Whoever tells of an event need not know who wants it: both are there, or neither. What became of a
+    # delivery is told to nobody, or it would be told of that too.
+    """
+    create trigger event_wanted after insert on event
+    when new.type not glob 'webhook.*' and new.type not glob 'notify.*'
+    begin
+        insert into outbox (id, kind, target, seq, created_at, due_at)
+        select lower(hex(randomblob(16))), kind, name, new.seq, new.seen_at, new.seen_at
+        from target
+        where exists (select 1 from json_each(events) where new.type glob value)
+        and (adapters is null or new.adapter in (select value from json_each(adapters)))
+        and (groups is null or new."group" in (select value from json_each(groups)))
+        and (outcomes is null or new.type <> 'session.stopped'
+            or json_extract(new.body, '$.session.outcome') in (select value from json_each(outcomes)));
+    end
+    """,
+    # Due by a clock that goes on while the machine sleeps and is never set; after a boot, by the time
+    # of day.
+    """
+    create table fuse (
+        id text primary key,
+        directory text, -- one of these is what it is on
+        adapter text, session_id text, launch text,
+        label text,
+        actions text not null, -- as JSON
+        created_at real not null,
+        boot text not null, due_boot real not null, due_at real not null,
+        state text not null default 'burning', -- then firing, fired, failed, cancelled
+        claimed_at real, claimed_by text, settled_at real,
+        result text
+    ) strict
+    """,
+    "create index fuse_state on fuse (state, due_at)",
 )
 
 

@@ -1,0 +1,128 @@
+"""The journal: what changed when, and why we thought so. Bounded; told in order, by `seq`.
+
+A line is written in the transaction that makes it true, with the deliveries that follow from it (a
+trigger, see `db`), so that neither is there without the other. It is a record of what was told, never
+a source of what is: no status is read back from it.
+"""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Iterable, Mapping
+from typing import Any, NamedTuple
+
+from agentctl.errors import Gone
+from agentctl.store import db
+from agentctl.truth import files
+from agentctl.truth.sqlite_ro import Database
+
+PAGE = 500  # events read at once
+KEEP = 7 * 86400.0  # seconds, by default
+_SELECT = 'select seq, type, at, seen_at, adapter, subject, "group", body from event '
+_INSERT = (
+    'insert into event (type, at, seen_at, adapter, subject, "group", body) values (?, ?, ?, ?, ?, ?, ?)'
+)
+# of each session, the last that was told of it; SQLite takes the type from the row of the maximum
+_NEWEST = "select max(seq) as seq, type from event where type glob 'session.*' group by adapter, subject"
+_PRUNE = (
+    "delete from event where seen_at < ? and seq not in (select seq from outbox) and seq not in"
+    " (select seq from (" + _NEWEST + ") where type <> 'session.stopped')"
+)
+
+
+class Event(NamedTuple):
+    type: str  # session.stopped, lock.acquired …
+    seen_at: float
+    at: float | None = None  # when it became true at the source; None: no source tells
+    adapter: str | None = None
+    subject: str | None = None  # the session's id; of a process without one, its address; a directory
+    group: str | None = None
+    body: Mapping[str, Any] = {}  # `session` as in list, the `evidence` that moved it, `data`
+    seq: int | None = None  # None: not in a journal
+
+
+def append(connection: sqlite3.Connection, event: Event) -> int:
+    """Inside the caller's transaction. Its number."""
+    body = json.dumps(event.body, separators=(",", ":"))
+    told = connection.execute(
+        _INSERT,
+        (event.type, event.at, event.seen_at, event.adapter, plain(event.subject), event.group, body),
+    )
+    return int(told.lastrowid or 0)
+
+
+def record(path: str, events: Iterable[Event]) -> list[int]:
+    """All of them or none. Raises SourceError."""
+    with db.transaction(path) as connection:
+        return [append(connection, event) for event in events]
+
+
+def after(path: str, seq: int, most: int = PAGE) -> list[Event]:
+    """The next ones, oldest first; none where there is no journal. Raises SourceError."""
+    return _read(path, _SELECT + "where seq > ? order by seq limit ?", (seq, most))
+
+
+def of(path: str, subject: str) -> list[Event]:
+    """All about whose id begins so, oldest first. Raises SourceError."""
+    pattern = "".join(f"[{c}]" if c in "*?[" else c for c in plain(subject) or "") + "*"
+    return _read(path, _SELECT + "where subject glob ? order by seq", (pattern,))
+
+
+def last_told(path: str) -> list[Event]:
+    """Of each session, the last that was told of it. Raises SourceError."""
+    return _read(path, _SELECT + f"where seq in (select seq from ({_NEWEST})) order by seq", ())
+
+
+def before(path: str, moment: float) -> int:
+    """The number of the last one that was seen before that moment; 0: none. Raises SourceError."""
+    return _number(path, "select max(seq) from event where seen_at < ?", (moment,))
+
+
+def last(path: str) -> int:
+    """The number of the latest; 0: none. Raises SourceError."""
+    return _number(path, "select max(seq) from event", ())
+
+
+def first(path: str) -> int:
+    """The number of the oldest that is kept; 0: none. Raises SourceError."""
+    return _number(path, "select min(seq) from event", ())
+
+
+def prune(connection: sqlite3.Connection, older_than: float) -> int:
+    """Forgets what was seen before that moment, and tells how many; but not what was last told of a
+    session that had not stopped, from which the next change is told, nor what is still to be
+    delivered."""
+    connection.execute("delete from outbox where state <> 'pending' and created_at < ?", (older_than,))
+    gone = connection.execute(_PRUNE, (older_than,))
+    return gone.rowcount
+
+
+def plain(subject: str | None) -> str | None:
+    """A directory may hold bytes that are no text, which no column takes."""
+    return subject and subject.encode("utf-8", "backslashreplace").decode()
+
+
+def _read(path: str, query: str, parameters: tuple[object, ...]) -> list[Event]:
+    return [_event(row) for row in _rows(path, query, parameters)]
+
+
+def _number(path: str, query: str, parameters: tuple[object, ...]) -> int:
+    rows = _rows(path, query, parameters)
+    return int(rows[0][0] or 0) if rows else 0
+
+
+def _rows(path: str, query: str, parameters: tuple[object, ...]) -> list[tuple[Any, ...]]:
+    try:
+        files.status(path)
+    except Gone:
+        return []
+    with Database(path) as database:
+        if not database.columns("event"):  # made by an agentctl that kept none
+            return []
+        return database.rows(query, parameters)
+
+
+def _event(row: tuple[Any, ...]) -> Event:
+    seq, kind, at, seen_at, adapter, subject, group, body = row
+    return Event(kind, seen_at, at, adapter, subject, group, json.loads(body), seq)

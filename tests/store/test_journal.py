@@ -1,0 +1,157 @@
+"""What was told stays told, in order, once; what follows from it is there with it."""
+
+import json
+import sqlite3
+from pathlib import Path
+
+import pytest
+
+from agentctl.errors import Malformed
+from agentctl.store import db, journal
+from agentctl.store.journal import Event
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> str:
+    return str(tmp_path / "state.db")
+
+
+def told(kind: str, subject: str = "s1", at: float = 10.0, **body: object) -> Event:
+    return Event(kind, at, at, "demo", subject, None, body)
+
+
+def target(connection: sqlite3.Connection, name: str, *events: str, **only: list[str]) -> None:
+    rest = [json.dumps(only[key]) if key in only else None for key in ("adapters", "groups", "outcomes")]
+    connection.execute(
+        "insert into target values ('webhook', ?, ?, ?, ?, ?)", (name, json.dumps(events), *rest)
+    )
+
+
+def wanted(path: str) -> list[tuple[str, int]]:
+    with db.transaction(path) as connection:
+        return connection.execute("select target, seq from outbox order by seq, target").fetchall()
+
+
+def test_what_is_recorded_is_read_in_order(path: str) -> None:
+    assert journal.record(path, [told("session.running"), told("session.idle")]) == [1, 2]
+    found = journal.after(path, 0)
+    assert [(e.seq, e.type, e.subject) for e in found] == [
+        (1, "session.running", "s1"),
+        (2, "session.idle", "s1"),
+    ]
+    assert journal.after(path, 1) == found[1:]
+    assert journal.after(path, 0, 1) == found[:1]
+    assert (journal.first(path), journal.last(path)) == (1, 2)
+
+
+def test_without_a_journal_nothing_was_told(path: str) -> None:
+    assert journal.after(path, 0) == []
+    assert journal.last(path) == 0
+    assert not Path(path).exists()
+
+
+def test_a_number_is_never_told_twice(path: str) -> None:
+    journal.record(path, [told("session.stopped")])
+    with db.transaction(path) as connection:
+        assert journal.prune(connection, 100.0) == 1
+    assert journal.record(path, [told("session.running")]) == [2]
+
+
+def test_an_event_that_fails_leaves_none_of_its_batch(path: str) -> None:
+    with pytest.raises(Malformed):
+        journal.record(path, [told("session.running"), told(None)])  # type: ignore[arg-type]
+    assert journal.after(path, 0) == []
+
+
+def test_the_last_word_on_each_session(path: str) -> None:
+    journal.record(
+        path,
+        [
+            told("session.running"),
+            told("session.idle", "s2"),
+            told("session.stopped"),
+            told("lock.acquired", "s2"),
+        ],
+    )
+    assert [(e.subject, e.type) for e in journal.last_told(path)] == [
+        ("s2", "session.idle"),
+        ("s1", "session.stopped"),
+    ]
+
+
+def test_those_of_a_session_by_any_prefix_of_its_id(path: str) -> None:
+    journal.record(path, [told("session.idle", "abc"), told("session.idle", "a*c"), told("x", "b")])
+    assert [e.subject for e in journal.of(path, "ab")] == ["abc"]
+    assert [e.subject for e in journal.of(path, "a")] == ["abc", "a*c"]
+    assert [e.subject for e in journal.of(path, "a*")] == ["a*c"]
+
+
+def test_a_moment_becomes_a_number(path: str) -> None:
+    journal.record(path, [told("a.b", at=10.0), told("a.b", at=20.0)])
+    assert [journal.before(path, moment) for moment in (5.0, 15.0, 20.0, 25.0)] == [0, 1, 1, 2]
+
+
+def test_pruning_keeps_the_last_word_on_who_lives_and_what_is_to_be_delivered(path: str) -> None:
+    with db.transaction(path) as connection:
+        target(connection, "ops", "lock.*")
+        for event in (
+            told("session.running"),
+            told("session.idle"),
+            told("session.idle", "s2"),
+            told("session.stopped", "s2"),
+            told("lock.acquired", "/x"),
+            told("hook.failed", at=50.0),
+        ):
+            journal.append(connection, event)
+        assert journal.prune(connection, 40.0) == 3
+    assert [(e.type, e.subject) for e in journal.after(path, 0)] == [
+        ("session.idle", "s1"),
+        ("lock.acquired", "/x"),
+        ("hook.failed", "s1"),
+    ]
+
+
+def test_who_wants_an_event_gets_it_in_the_same_transaction(path: str) -> None:
+    with db.transaction(path) as connection:
+        target(connection, "all", "*")
+        target(connection, "pi", "session.*", adapters=["pi"])
+        target(connection, "team", "session.*", groups=["team"])
+        target(connection, "failures", "session.stopped", outcomes=["failed"])
+    journal.record(
+        path,
+        [
+            told("session.idle"),
+            Event("session.idle", 1.0, adapter="pi", group="team"),
+            told("session.stopped", session={"outcome": "completed"}),
+            told("session.stopped", session={"outcome": "failed"}),
+            told("webhook.delivered"),
+        ],
+    )
+    assert wanted(path) == [
+        ("all", 1),
+        ("all", 2),
+        ("pi", 2),
+        ("team", 2),
+        ("all", 3),
+        ("all", 4),
+        ("failures", 4),
+    ]
+
+
+def test_no_delivery_is_left_of_an_event_that_was_not_told(path: str) -> None:
+    with db.transaction(path) as connection:
+        target(connection, "all", "*")
+
+    def begun_and_broken() -> None:
+        with db.transaction(path) as connection:
+            journal.append(connection, told("session.idle"))
+            raise RuntimeError
+
+    with pytest.raises(RuntimeError):
+        begun_and_broken()
+    assert wanted(path) == []
+
+
+def test_a_path_that_is_no_text_can_be_told_of(path: str) -> None:
+    journal.record(path, [told("lock.acquired", "/tmp/\udcff")])
+    assert [e.subject for e in journal.after(path, 0)] == ["/tmp/\\udcff"]
