@@ -52,6 +52,11 @@ MIGRATIONS = (
     """,
     "create index event_subject on event (adapter, subject, type)",
     "create index event_seen on event (seen_at)",
+    # on each session; SQLite takes the type from the row of the maximum
+    """
+    create view last_word as
+        select max(seq) as seq, type from event where type glob 'session.*' group by adapter, subject
+    """,
     # who wants to be told of what; secrets are not among it
     """
     create table target (

@@ -23,11 +23,9 @@ _SELECT = 'select seq, type, at, seen_at, adapter, subject, "group", body from e
 _INSERT = (
     'insert into event (type, at, seen_at, adapter, subject, "group", body) values (?, ?, ?, ?, ?, ?, ?)'
 )
-# of each session, the last that was told of it; SQLite takes the type from the row of the maximum
-_NEWEST = "select max(seq) as seq, type from event where type glob 'session.*' group by adapter, subject"
 _PRUNE = (
-    "delete from event where seen_at < ? and seq not in (select seq from outbox) and seq not in"
-    " (select seq from (" + _NEWEST + ") where type <> 'session.stopped')"
+    "delete from event where seen_at < ? and seq not in (select seq from outbox)"
+    " and seq not in (select seq from last_word where type <> 'session.stopped')"
 )
 
 
@@ -71,7 +69,7 @@ def of(path: str, subject: str) -> list[Event]:
 
 def last_told(path: str) -> list[Event]:
     """Of each session, the last that was told of it. Raises SourceError."""
-    return _read(path, _SELECT + f"where seq in (select seq from ({_NEWEST})) order by seq", ())
+    return _read(path, _SELECT + "where seq in (select seq from last_word) order by seq", ())
 
 
 def before(path: str, moment: float) -> int:
