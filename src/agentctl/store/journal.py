@@ -58,18 +58,18 @@ def record(path: str, events: Iterable[Event]) -> list[int]:
 
 def after(path: str, seq: int, most: int = PAGE) -> list[Event]:
     """The next ones, oldest first; none where there is no journal. Raises SourceError."""
-    return _read(path, _SELECT + "where seq > ? order by seq limit ?", (seq, most))
+    return _read(path, "where seq > ? order by seq limit ?", (seq, most))
 
 
 def of(path: str, subject: str) -> list[Event]:
     """All about whose id begins so, oldest first. Raises SourceError."""
     pattern = "".join(f"[{c}]" if c in "*?[" else c for c in plain(subject) or "") + "*"
-    return _read(path, _SELECT + "where subject glob ? order by seq", (pattern,))
+    return _read(path, "where subject glob ? order by seq", (pattern,))
 
 
 def last_told(path: str) -> list[Event]:
     """Of each session, the last that was told of it. Raises SourceError."""
-    return _read(path, _SELECT + "where seq in (select seq from last_word) order by seq", ())
+    return _read(path, "where seq in (select seq from last_word) order by seq", ())
 
 
 def before(path: str, moment: float) -> int:
@@ -101,8 +101,8 @@ def plain(subject: str | None) -> str | None:
     return subject and subject.encode("utf-8", "backslashreplace").decode()
 
 
-def _read(path: str, query: str, parameters: tuple[object, ...]) -> list[Event]:
-    return [_event(row) for row in _rows(path, query, parameters)]
+def _read(path: str, which: str, parameters: tuple[object, ...]) -> list[Event]:
+    return [_event(row) for row in _rows(path, _SELECT + which, parameters)]
 
 
 def _number(path: str, query: str, parameters: tuple[object, ...]) -> int:
