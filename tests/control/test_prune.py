@@ -57,10 +57,9 @@ class State:
         for name in files:
             (folder / name).touch()
             os.utime(folder / name, (0, time.time() - created))
-        if ended is not None:
-            ledger.ended(self.notes, launch_id, Exit(0, time.time() - ended, ""))
         if finished:
-            ledger.claim_end(self.notes, launch_id)
+            how = Exit(0, time.time() - ended, "") if ended is not None else None
+            ledger.claim_end(self.notes, launch_id, how)
         return launch_id
 
     def prune(self, ttl: float = WEEK, *, dry_run: bool = False) -> list[Pruned]:
@@ -359,7 +358,7 @@ def test_an_agent_that_lives_has_no_end(state: State) -> None:
 
 
 def test_quietly_forgets_what_has_no_hook_to_run(state: State) -> None:
-    state.launch(finished=False, ended=8 * DAY)
+    state.launch(ended=8 * DAY)
     prune.quietly(state.path)
     assert state.kept() == (set(), set())
 

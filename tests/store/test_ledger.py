@@ -93,7 +93,7 @@ def test_of_twenty_who_claim_an_end_one_has_it(path: str) -> None:
 
 def test_how_it_ended_and_what_its_hooks_did(path: str) -> None:
     ledger.begin(path, Launch("1a", ME))
-    ledger.ended(path, "1a", Exit(-9, 12.5, "anywhere"))
+    ledger.claim_end(path, "1a", Exit(-9, 12.5, "anywhere"))
     runs = [
         HookRun("on-create", "a 'b' \"c\"\n", 0, 0.5, "/o"),
         HookRun("on-complete", "x", None, 300.0, "/p"),

@@ -24,8 +24,7 @@ def path(tmp_path: Path) -> str:
 def test_what_is_told(path: str) -> None:
     ledger.begin(path, Launch("1a", ME, "s", "n", on_complete="make test", created_at=1.0))
     ledger.begin(path, Launch("2b", DEAD, created_at=2.0))
-    ledger.ended(path, "2b", Exit(0, 5.0, ""))
-    ledger.claim_end(path, "2b")
+    ledger.claim_end(path, "2b", Exit(0, 5.0, ""))
     one, two = remains.recorded(path)
     assert one == ("1a", ME, namespace(), "s", "n", 1.0, None, None, "make test")
     assert (two.id, two.ended_at, two.on_complete) == ("2b", 5.0, None)

@@ -51,11 +51,9 @@ def finish(state: str, launch_id: str) -> None:
     if note is None:  # our state was deleted, and what only we knew with it
         return
     note = _identified(notes, note)
-    if not ledger.claim_end(notes, launch_id):
-        return
     ended = _exit(notes, launch_id)
-    if ended is not None:
-        ledger.ended(notes, launch_id, ended)
+    if not ledger.claim_end(notes, launch_id, ended):
+        return
     if note.on_complete is not None:
         session = _session(note)
         folder = launches.folder(notes, launch_id)

@@ -36,8 +36,8 @@ def launch(state: str, order: Order, tell: Callable[[Session], None] | None = No
     except Unreachable:  # it lives: all that we know of it stays
         child.release()
         raise
-    except BaseException:
-        _undo(child, notes, folder, order.id)
+    except BaseException as error:
+        _undo(child, notes, order.id, str(error) or type(error).__name__)
         raise
     try:
         if order.on_create is not None:
@@ -119,15 +119,15 @@ def _go(child: spawn.Child, folder: str, order: Order) -> None:
     child.go()
 
 
-def _undo(child: spawn.Child, notes: str, folder: str, launch_id: str) -> None:
+def _undo(child: spawn.Child, notes: str, launch_id: str, why: str) -> None:
     """As if it had never been: its processes, the note, the lock, the folder."""
     _end(child.identity, launch_id)
     try:  # before the shim leaves: without one, a note is `prune`'s to finish
-        ledger.forget(notes, [launch_id])
+        ledger.failed(notes, launch_id, why)
     except SourceError:  # a full disk, a lost home: why it failed is what a person is to be told
         pass
     child.forget()
-    output.remove(folder)
+    output.remove(launches.folder(notes, launch_id))
 
 
 def _end(identity: ProcessIdentity, launch_id: str) -> None:

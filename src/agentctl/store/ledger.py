@@ -7,7 +7,7 @@ import sqlite3
 import time
 from collections.abc import Iterable
 
-from agentctl.store import db, locks
+from agentctl.store import db, locks, telling
 from agentctl.truth.model import Exit, HookRun, Launch
 from agentctl.truth.procfs import namespace
 
@@ -18,6 +18,7 @@ def begin(path: str, launch: Launch, *, force: bool = False) -> None:
         if launch.cwd is not None:
             locks.take(connection, launch.cwd, launch.id, launch.identity, force=force)
         _insert(connection, launch)
+        telling.launch(connection, "launch.started", launch.id, launch.created_at)
 
 
 def learned(path: str, note: Launch) -> None:
@@ -28,23 +29,23 @@ def learned(path: str, note: Launch) -> None:
             (note.session_id, *note.identity, note.id),
         )
         locks.pass_on(connection, note.id, note.identity)
+        telling.launch(connection, "launch.identified", note.id)
 
 
-def claim_end(path: str, launch_id: str) -> bool:
-    """Whether the caller is the one who finishes this launch: true once, for one of all who ask."""
+def claim_end(path: str, launch_id: str, how: Exit | None = None) -> bool:
+    """Whether the caller is the one who finishes this launch: true once, for one of all who ask. How it
+    ended is noted with that; None: nobody knows."""
     with db.transaction(path) as connection:
-        told = connection.execute(
-            "update launch set finished_at = ? where id = ? and finished_at is null",
-            (time.time(), launch_id),
+        claimed = connection.execute(
+            "update launch set finished_at = ?, ended_at = ?, exit_code = ?"
+            " where id = ? and finished_at is null",
+            (time.time(), how.at if how else None, how.code if how else None, launch_id),
         )
-        return told.rowcount == 1
-
-
-def ended(path: str, launch_id: str, how: Exit) -> None:
-    with db.transaction(path) as connection:
-        connection.execute(
-            "update launch set ended_at = ?, exit_code = ? where id = ?", (how.at, how.code, launch_id)
-        )
+        if claimed.rowcount != 1:
+            return False
+        code, at = (how.code, how.at) if how else (None, None)
+        telling.launch(connection, "launch.ended", launch_id, at, exit_code=code)
+        return True
 
 
 def expired(path: str, launch_id: str) -> None:
@@ -54,6 +55,7 @@ def expired(path: str, launch_id: str) -> None:
             "update launch set detail = json_set(detail, '$.expired_at', ?) where id = ?",
             (time.time(), launch_id),
         )
+        telling.launch(connection, "launch.expired", launch_id)
 
 
 def hook_ran(path: str, launch_id: str, run: HookRun) -> None:
@@ -63,13 +65,25 @@ def hook_ran(path: str, launch_id: str, run: HookRun) -> None:
             " json_set(json_insert(detail, '$.hooks', json('[]')), '$.hooks[#]', json(?)) where id = ?",
             (json.dumps(list(run)), launch_id),
         )
+        telling.hook(connection, launch_id, run)
+
+
+def failed(path: str, launch_id: str, why: str) -> None:
+    """It never came to be a session: nothing is left of it but the word that it failed."""
+    with db.transaction(path) as connection:
+        telling.launch(connection, "launch.failed", launch_id, why=why)
+        _forget(connection, launch_id)
 
 
 def forget(path: str, launch_ids: Iterable[str], patience: float = db.PATIENCE) -> None:
     with db.transaction(path, patience) as connection:
         for launch_id in launch_ids:
-            connection.execute("delete from launch where id = ?", (launch_id,))
-            connection.execute("delete from lock where launch = ?", (launch_id,))
+            _forget(connection, launch_id)
+
+
+def _forget(connection: sqlite3.Connection, launch_id: str) -> None:
+    locks.drop(connection, launch_id)
+    connection.execute("delete from launch where id = ?", (launch_id,))
 
 
 def _insert(connection: sqlite3.Connection, launch: Launch) -> None:

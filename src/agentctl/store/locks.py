@@ -10,7 +10,7 @@ from typing import Any
 
 from agentctl.errors import Gone, NotFound, Refused, UsageError
 from agentctl.lengths import age, left
-from agentctl.store import db
+from agentctl.store import db, telling
 from agentctl.truth import files
 from agentctl.truth.lock import Lock
 from agentctl.truth.model import ProcessIdentity
@@ -18,8 +18,8 @@ from agentctl.truth.procfs import namespace
 from agentctl.truth.sqlite_ro import Database
 
 __all__ = [
-    "Lock", "acquire", "held", "holders", "pass_on", "real_path", "refusal", "release", "sweep", "take",
-    "written",
+    "Lock", "acquire", "drop", "held", "holders", "pass_on", "real_path", "refusal", "release", "sweep",
+    "take", "written",
 ]  # fmt: skip
 
 _ALL = (
@@ -64,11 +64,21 @@ def take(
     in_the_way = _held_there(connection, real)
     if in_the_way and not force:
         raise refusal(in_the_way[0], "--force launches beside it")
+    now = time.time()
     connection.execute(
         "insert into lock (directory, launch, boot, pid, start, namespace, created_at)"
         " values (?, ?, ?, ?, ?, ?, ?)",
-        (_stored(real), launch_id, *identity, namespace(), time.time()),
+        (_stored(real), launch_id, *identity, namespace(), now),
     )
+    telling.lock(
+        connection, "lock.acquired", Lock(real, launch_id, identity, None, None, None, now, None)
+    )
+
+
+def drop(connection: sqlite3.Connection, launch_id: str) -> None:
+    """Those of a launch that is forgotten, inside its transaction."""
+    rows = connection.execute(f"{_ALL} where launch = ?", (launch_id,)).fetchall()
+    _delete(connection, [_lock(row) for row in rows], "its launch was forgotten")
 
 
 def pass_on(connection: sqlite3.Connection, launch_id: str, identity: ProcessIdentity) -> None:
@@ -93,6 +103,7 @@ def acquire(path: str, directory: str, by: str | None, reason: str | None, ttl: 
             'insert into lock (directory, "by", reason, created_at, expires_at) values (?, ?, ?, ?, ?)',
             (_stored(real), by, reason, now, lock.expires_at),
         )
+        telling.lock(connection, "lock.acquired", lock)
     return lock
 
 
@@ -110,7 +121,7 @@ def release(path: str, directory: str, *, force: bool) -> list[Lock]:
             raise nobody
         if not going:
             raise refusal(found[0], _by_force(found[0]))
-        _delete(connection, going)
+        _delete(connection, going, "released by a person")
     return going
 
 
@@ -120,7 +131,7 @@ def sweep(path: str, *, patience: float = db.PATIENCE) -> list[Lock]:
         return []
     with db.transaction(path, patience) as connection:
         over = [lock for lock in map(_lock, connection.execute(_ALL)) if not lock.held]
-        _delete(connection, over)
+        _delete(connection, over, "its agent has ended")
     return over
 
 
@@ -158,15 +169,23 @@ def _held_there(connection: sqlite3.Connection, real: str) -> list[Lock]:
     """Those held; those of the dead go, so that the table holds no more than there are agents."""
     rows = connection.execute(f"{_ALL} where directory = ?", (_stored(real),))
     found = [(lock, lock.held) for lock in map(_lock, rows)]
-    _delete(connection, [lock for lock, is_held in found if not is_held])
+    _delete(connection, [lock for lock, is_held in found if not is_held], "its agent has ended")
     return [lock for lock, is_held in found if is_held]
 
 
-def _delete(connection: sqlite3.Connection, locks: list[Lock]) -> None:
-    connection.executemany(
-        "delete from lock where directory = ? and launch = ?",
-        [(_stored(lock.directory), lock.launch_id) for lock in locks],
-    )
+def _delete(connection: sqlite3.Connection, locks: list[Lock], why: str) -> None:
+    for lock in locks:
+        connection.execute(
+            "delete from lock where directory = ? and launch = ?",
+            (_stored(lock.directory), lock.launch_id),
+        )
+        over = lock.expires_at is not None and not lock.held
+        telling.lock(
+            connection,
+            "lock.expired" if over else "lock.released",
+            lock,
+            "its time is over" if over else why,
+        )
 
 
 def _lock(row: tuple[Any, ...]) -> Lock:

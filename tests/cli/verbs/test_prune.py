@@ -21,8 +21,7 @@ def _notes(stage: DemoStage) -> str:
 def _ended(stage: DemoStage, launch_id: str, days: float) -> None:
     dead = ME._replace(start=ME.start - 1)
     ledger.begin(_notes(stage), Launch(launch_id, dead, cwd=str(stage.work)))
-    ledger.ended(_notes(stage), launch_id, Exit(0, time.time() - days * 86400, ""))
-    ledger.claim_end(_notes(stage), launch_id)
+    ledger.claim_end(_notes(stage), launch_id, Exit(0, time.time() - days * 86400, ""))
 
 
 def test_nothing_to_prune_and_nothing_made(stage: DemoStage) -> None:
