@@ -14,7 +14,8 @@ from pathlib import Path
 
 from agentctl.cli.catalogue import EXAMPLES, EXIT_CODES, VERBS
 from agentctl.cli.verb import find
-from agentctl.config_keys import ADAPTER_KEYS, KEYS, Key
+from agentctl.config_keys import ADAPTER_KEYS, KEYS, NOTIFY_KEYS, WEBHOOK_KEYS
+from agentctl.config_values import Key
 from agentctl.truth.bind import METHODS
 from agentctl.truth.judge import judge
 from agentctl.truth.model import Evidence
@@ -127,13 +128,23 @@ def config_page() -> str:
     header = ("setting", "variable", "what for", "example")
     common = [_setting(name, key) for name, key in KEYS.items()]
     mine = [_setting(f"adapters.NAME.{name}", key) for name, key in ADAPTER_KEYS.items()]
-    return f"{text}{NOTICE}{table(header, common)}\n## Of one agent\n\n{table(header, mine)}"
+    parts = [f"{text}{NOTICE}{table(header, common)}\n## Of one agent\n\n{table(header, mine)}"]
+    for title, section, keys in (
+        ("Webhooks", "webhooks", WEBHOOK_KEYS),
+        ("Notifications", "notify", NOTIFY_KEYS),
+    ):
+        rows = [_setting(f"{section}.NAME.{name}", key) for name, key in keys.items()]
+        parts.append(f"\n## {title}\n\n{table(header, rows)}")
+    return "".join(parts)
 
 
 def _setting(name: str, key: Key) -> tuple[str, ...]:
     word = name.rpartition(".")[2]
-    example = f"`{word} = {key.example}`" + (" (the default)" if key.default else "")
-    return (f"`{name}`", f"`{key.variable.format('NAME')}`", key.meaning, example)
+    example = f"`{word} = {key.example}`" + (
+        " (the default)" if key.default or key.example == "false" else ""
+    )
+    variable = f"`{key.variable.format('NAME')}`" if key.variable else ""
+    return (f"`{name}`", variable, key.meaning, example)
 
 
 def verdicts_page() -> str:

@@ -36,6 +36,27 @@ def test_without_a_file_all_is_built_in(environ: dict[str, str]) -> None:
         assert found.of("pi") == (Setting(None), Setting(None), Setting(None), Setting(()))
 
 
+def test_the_daemon_s_settings(environ: dict[str, str]) -> None:
+    found = config.load(environ)
+    assert found.metrics == (Setting("127.0.0.1"), Setting(9200), Setting(False))
+    assert (found.journal_keep, found.daemon_auto) == (Setting(7 * 86400.0), Setting(True))
+    assert (found.webhooks, found.notify) == ({}, {})
+    file = _write(
+        environ, '[metrics]\nport = 9999\noff = true\n[journal]\nkeep = "1d"\n[daemon]\nauto = false\n'
+    )
+    found = config.load({**environ, "AGENTCTL_METRICS_PORT": "0"})
+    assert found.metrics.port == Setting(0, "environment", "AGENTCTL_METRICS_PORT")
+    assert found.metrics.off == Setting(True, "file", f"{file}:3")
+    assert (found.journal_keep.value, found.daemon_auto.value) == (86400.0, False)
+
+
+def test_targets_are_loaded_where_there_are_some(environ: dict[str, str]) -> None:
+    _write(environ, '[webhooks.ci]\nurl = "https://ci/"\n[notify.me]\ndesktop = true\n')
+    found = config.load({**environ, "AGENTCTL_WEBHOOK_URL": "http://127.0.0.1:1/"})
+    assert (list(found.webhooks), list(found.notify)) == (["ci", "environment"], ["me"])
+    assert list(config.load(environ).webhooks) == ["ci"]
+
+
 def _imports_tomllib(environ: dict[str, str]) -> bool:
     program = "import os, sys, agentctl.config as c; c.load(os.environ); print('tomllib' in sys.modules)"
     command = [sys.executable, "-S", "-c", program]
@@ -156,5 +177,7 @@ def test_a_file_that_is_none_is_an_answer(environ: dict[str, str]) -> None:
 
 def test_the_tables_and_the_types_name_the_same() -> None:
     fields = {f"defaults.{name}" for name in config.Defaults._fields}
-    assert set(KEYS) == fields | {"launches.ttl", "launches.settle", "worktrees.directory"}
+    fields |= {f"metrics.{name}" for name in config.Metrics._fields}
+    rest = {"launches.ttl", "launches.settle", "worktrees.directory", "journal.keep", "daemon.auto"}
+    assert set(KEYS) == fields | rest
     assert set(ADAPTER_KEYS) == set(config.Agent._fields)

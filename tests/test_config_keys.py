@@ -1,65 +1,34 @@
-"""What a value of each kind must look like."""
+"""Every setting in the tables can be made as its example shows."""
 
 import tomllib
 
 import pytest
 
-from agentctl.config_keys import ADAPTER_KEYS, KEYS, Key, Kind, checked
-from agentctl.errors import UsageError
+from agentctl.config_keys import ADAPTER_KEYS, KEYS, NOTIFY_EXAMPLES, NOTIFY_KEYS, WEBHOOK_KEYS
+from agentctl.config_values import Key, checked
 
 HOME = {"HOME": "/home/me"}
+ALL = {
+    f"{section}{name}": key
+    for section, keys in (
+        ("", KEYS),
+        ("adapters.", ADAPTER_KEYS),
+        ("webhooks.", WEBHOOK_KEYS),
+        ("notify.", NOTIFY_KEYS),
+    )
+    for name, key in keys.items()
+}
 
 
-def _key(kind: Kind) -> Key:
-    return Key(kind, "V", "meaning", "example")
-
-
-@pytest.mark.parametrize(
-    ("kind", "given", "meant"),
-    [
-        ("text", "a b", "a b"),
-        ("program", "claude", "claude"),
-        ("program", "~/bin/claude", "/home/me/bin/claude"),
-        ("path", "~/x", "/home/me/x"),
-        ("path", "~", "/home/me"),
-        ("path", "/x", "/x"),
-        ("length", "3h", 10800.0),
-        ("length", 90, 90.0),
-        ("length", 1.5, 1.5),
-        ("words", ["-a", "b c", ""], ("-a", "b c", "")),
-        ("words", "-a 'b c'", ("-a", "b c")),
-        ("words", [], ()),
-    ],
-)
-def test_values(kind: Kind, given: object, meant: object) -> None:
-    assert checked(given, _key(kind), HOME) == meant
-
-
-@pytest.mark.parametrize(
-    ("kind", "given", "why"),
-    [
-        ("text", "", "empty"),
-        ("text", "  ", "empty"),
-        ("text", 7, "in quotes"),
-        ("text", ["a"], "in quotes"),
-        ("text", "a\0b", "NUL"),
-        ("path", "x", "begins with / or ~/"),
-        ("path", "~you/x", "begins with / or ~/"),
-        ("length", True, "in quotes"),
-        ("length", -1, "not a length of time"),
-        ("length", "soon", "not a length of time"),
-        ("length", float("nan"), "not a length of time"),
-        ("words", ["a", 1], "a list of texts"),
-        ("words", "'a", "No closing quotation"),
-        ("words", ["\0"], "a list of texts"),
-    ],
-)
-def test_not_values(kind: Kind, given: object, why: str) -> None:
-    with pytest.raises(UsageError, match=why) as caught:
-        checked(given, _key(kind), HOME)
-    assert caught.value.hint.startswith("example")
-
-
-@pytest.mark.parametrize("key", [*KEYS.values(), *ADAPTER_KEYS.values()], ids=lambda key: key.variable)
+@pytest.mark.parametrize("key", ALL.values(), ids=ALL)
 def test_every_example_is_one(key: Key) -> None:
     checked(tomllib.loads(f"x = {key.example}")["x"], key, HOME)
+
+
+def test_each_setting_of_a_notification_is_in_one_example() -> None:
+    assert sorted(word for of in NOTIFY_EXAMPLES.values() for word in of) == sorted(NOTIFY_KEYS)
+
+
+def test_variables_are_not_shared() -> None:
+    named = [key.variable for key in ALL.values() if key.variable]
+    assert len(named) == len(set(named))

@@ -8,27 +8,20 @@ value remembers which of them said it.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
-from typing import Any, Generic, Literal, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from agentctl import paths
 from agentctl.adapters.registry import registered
-from agentctl.config_keys import ADAPTER_KEYS, KEYS, Key, checked
+from agentctl.config_keys import ADAPTER_KEYS, KEYS
+from agentctl.config_said import Said, Setting, Source
 from agentctl.errors import UsageError
 
-Source = Literal["flag", "environment", "file", "default"]
+if TYPE_CHECKING:
+    from agentctl.config_targets import Notify, Webhook
+
+__all__ = ["Agent", "Config", "Defaults", "Metrics", "Setting", "Source", "load"]
 T = TypeVar("T")
-
-
-class Setting(NamedTuple, Generic[T]):
-    value: T
-    source: Source = "default"
-    where: str = ""  # the variable, or the file and line
-
-    def over(self, flag: T | None) -> Setting[T]:
-        """This, unless the call says otherwise."""
-        return self if flag is None else Setting(flag, "flag")
 
 
 class Defaults(NamedTuple):
@@ -52,6 +45,12 @@ class Agent(NamedTuple):
     args: Setting[tuple[str, ...]]
 
 
+class Metrics(NamedTuple):
+    address: Setting[str]
+    port: Setting[int]
+    off: Setting[bool]
+
+
 class Config(NamedTuple):
     file: str | None  # where it is or would be; None: no home is known
     defaults: Defaults
@@ -59,6 +58,11 @@ class Config(NamedTuple):
     settle: Setting[float]
     worktrees: Setting[str | None]
     agents: Mapping[str, Agent]  # by adapter, every one that there is
+    metrics: Metrics
+    journal_keep: Setting[float]
+    daemon_auto: Setting[bool]
+    webhooks: Mapping[str, Webhook]  # by name
+    notify: Mapping[str, Notify]  # by name
 
     def of(self, adapter: str) -> Agent:
         """What to launch this adapter with. A default model is a word of the default adapter's: another
@@ -77,58 +81,53 @@ def load(environ: Mapping[str, str]) -> Config:
     state = paths.state_directory(environ)
     file = paths.config_file(state) if state is not None else None
     adapters = tuple(known.name for known in registered())
-    said = _Said(file, environ, adapters)
-    common = {name: said.setting(name, key) for name, key in KEYS.items()}
+    said = Said(file, environ, adapters)
+    common = {name: said.setting(tuple(name.split(".")), key) for name, key in KEYS.items()}
     of_defaults = Defaults(*(common[f"defaults.{field}"] for field in Defaults._fields))
-    agents = {adapter: said.agent(adapter) for adapter in adapters}
     if of_defaults.adapter.value not in (None, *adapters):
         named = of_defaults.adapter
         raise UsageError(
             f"{named.where}: no adapter named {named.value!r}", f"known adapters: {', '.join(adapters)}"
         )
-    ttl, settle = common["launches.ttl"], common["launches.settle"]
-    return Config(file, of_defaults, ttl, settle, common["worktrees.directory"], agents)
+    return Config(
+        file,
+        of_defaults,
+        ttl=common["launches.ttl"],
+        settle=common["launches.settle"],
+        worktrees=common["worktrees.directory"],
+        agents={adapter: _agent(said, adapter) for adapter in adapters},
+        metrics=Metrics(*(common[f"metrics.{field}"] for field in Metrics._fields)),
+        journal_keep=common["journal.keep"],
+        daemon_auto=common["daemon.auto"],
+        webhooks=_webhooks(said, environ),
+        notify=_notify(said),
+    )
 
 
-class _Said:
-    """What environment and file say, asked key by key."""
-
-    def __init__(self, file: str | None, environ: Mapping[str, str], adapters: tuple[str, ...]) -> None:
-        self._environ = environ
-        self._file = file
-        self._entries: Mapping[tuple[str, ...], Any] = {}
-        if file is not None and os.path.lexists(file):
-            from agentctl.config_file import entries  # with tomllib, which most calls do not need
-
-            known = [tuple(name.split(".")) for name in KEYS]
-            known += [("adapters", adapter, name) for adapter in adapters for name in ADAPTER_KEYS]
-            self._entries = entries(file, known)
-
-    def agent(self, adapter: str) -> Agent:
-        middle = "".join(c if c.isalnum() else "_" for c in adapter.upper())
-        return Agent(
-            *(
-                self.setting(f"adapters.{adapter}.{name}", key, ("adapters", adapter, name), middle)
-                for name, key in ((field, ADAPTER_KEYS[field]) for field in Agent._fields)
-            )
+def _agent(said: Said, adapter: str) -> Agent:
+    middle = "".join(c if c.isalnum() else "_" for c in adapter.upper())
+    return Agent(
+        *(
+            said.setting(("adapters", adapter, name), ADAPTER_KEYS[name], middle)
+            for name in Agent._fields
         )
+    )
 
-    def setting(self, name: str, key: Key, path: tuple[str, ...] = (), middle: str = "") -> Setting[Any]:
-        variable = key.variable.format(middle)
-        given = self._environ.get(variable)
-        if given:
-            return Setting(self._checked(given, key, variable), "environment", variable)
-        entry = self._entries.get(path or tuple(name.split(".")))
-        if entry is None:
-            return Setting(key.default)
-        where = f"{self._file}:{entry.line}" if entry.line else f"{self._file}"
-        return Setting(self._checked(entry.value, key, f"{where}: {name}"), "file", where)
 
-    def _checked(self, value: object, key: Key, what: str) -> object:
-        try:
-            return checked(value, key, self._environ)
-        except UsageError as error:
-            raise UsageError(f"{what}: {error}", error.hint) from error
+def _webhooks(said: Said, environ: Mapping[str, str]) -> dict[str, Webhook]:
+    if not environ.get("AGENTCTL_WEBHOOK_URL") and not said.names("webhooks"):
+        return {}
+    from agentctl.config_targets import webhooks  # most calls have none
+
+    return webhooks(said)
+
+
+def _notify(said: Said) -> dict[str, Notify]:
+    if not said.names("notify"):
+        return {}
+    from agentctl.config_targets import notify
+
+    return notify(said)
 
 
 def _stronger(mine: Setting[T], common: Setting[T]) -> Setting[T]:

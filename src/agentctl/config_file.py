@@ -8,7 +8,14 @@ import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from agentctl.config_keys import ADAPTER_KEYS, KEYS, Key
+from agentctl.config_keys import (
+    ADAPTER_KEYS,
+    KEYS,
+    NOTIFY_EXAMPLES,
+    NOTIFY_KEYS,
+    WEBHOOK_KEYS,
+)
+from agentctl.config_values import Key
 from agentctl.errors import Gone, UsageError
 from agentctl.truth import files
 
@@ -17,7 +24,10 @@ _HEAD = """\
 # stronger than this file. `agentctl config` shows what holds, and where it comes from.
 """
 
-Path = tuple[str, ...]  # ("adapters", "pi", "model")
+Path = tuple[
+    str, ...
+]  # ("adapters", "pi", "model"); among the known, FREE is a name that a person chose
+FREE = "*"
 _HEADER = re.compile(r"\s*\[([^\[\]]+)\]")
 _ENTRY = re.compile(r"\s*([\w\-.\"' ]+?)\s*=")
 
@@ -47,10 +57,19 @@ def entries(file: str, known: Sequence[Path]) -> dict[Path, Entry]:
     found = {}
     for path, value in _leaves(told, known):
         line = lines.get(path)
-        if path not in known:
-            raise _unknown(f"{file}:{line}" if line else file, path, known)
+        where = f"{file}:{line}" if line else file
+        if value == {} and any(other[-2] == FREE and _fits(path, other[:-1]) for other in known):
+            raise UsageError(
+                f"{where}: [{'.'.join(path)}] says nothing", "agentctl config init shows how"
+            )
+        if not any(_fits(path, other) for other in known):
+            raise _unknown(where, path, known)
         found[path] = Entry(value, line)
     return found
+
+
+def _fits(path: Path, known: Path) -> bool:
+    return len(path) == len(known) and all(b in (a, FREE) for a, b in zip(path, known, strict=True))
 
 
 def _leaves(
@@ -60,8 +79,10 @@ def _leaves(
     empty one that nobody knows: a misspelt heading is told even while nothing stands below it."""
     for name, value in table.items():
         path = (*above, name)
-        inside = any(other[: len(path)] == path and len(other) > len(path) for other in known)
-        if isinstance(value, dict) and (inside or (value and path not in known)):
+        below = [other for other in known if len(other) > len(path) and _fits(path, other[: len(path)])]
+        named = any(other[len(path) - 1] == FREE for other in below)
+        leaf = not value if named else any(_fits(path, other) for other in known)
+        if isinstance(value, dict) and not leaf and (below or value):
             yield from _leaves(value, known, path)
         else:
             yield path, value
@@ -88,11 +109,19 @@ def _parts(dotted: str) -> Path:
 def _unknown(where: str, path: Path, known: Sequence[Path]) -> UsageError:
     from difflib import get_close_matches
 
-    names = [".".join(other) for other in known]
+    names = [".".join(_named(other, path)) for other in known]
     same = [name for name in names if name.endswith(f".{path[-1]}")]
     near = get_close_matches(".".join(path), names, 1, 0.5) or same
     hint = f"did you mean {near[0]}?" if near else "agentctl config shows every one that there is"
     return UsageError(f"{where}: no setting {'.'.join(path)!r}", hint)
+
+
+def _named(known: Path, path: Path) -> Path:
+    """With the name that the person chose."""
+    return tuple(
+        (path[i] if i < len(path) - 1 else "NAME") if part == FREE else part
+        for i, part in enumerate(known)
+    )
 
 
 def template(adapters: Sequence[str]) -> str:
@@ -107,6 +136,12 @@ def template(adapters: Sequence[str]) -> str:
     known = ", ".join(adapters)
     parts.append(f"\n# For one agent ({known}), stronger than [defaults]:\n# [adapters.{adapters[0]}]\n")
     parts += [_commented(word, key) for word, key in ADAPTER_KEYS.items()]
+    parts.append("\n# Told of events over HTTP, as many as you like, under any name:\n# [webhooks.ci]\n")
+    parts += [_commented(word, key) for word, key in WEBHOOK_KEYS.items()]
+    parts.append("\n# Notifications for you: each target is a desktop, an address or a command.\n")
+    for name, of in NOTIFY_EXAMPLES.items():
+        parts.append(f"# [notify.{name}]\n")
+        parts += [_commented(word, NOTIFY_KEYS[word]) for word in of]
     return "".join(parts)
 
 

@@ -1,28 +1,12 @@
-"""Every setting there is, and what a value of each kind must look like. The reference page and the
-file that `config init` writes are made of these tables."""
+"""Every setting there is. The reference page and the file that `config init` writes are made of these
+tables."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Literal, NamedTuple
 
-from agentctl.errors import UsageError
+from agentctl.config_values import Key
 from agentctl.lengths import seconds
-from agentctl.truth.look import home
-
-Kind = Literal["text", "program", "path", "length", "words"]
-Environ = Mapping[str, str]
-
-
-class Key(NamedTuple):
-    """One setting that a person can make."""
-
-    kind: Kind
-    variable: str
-    meaning: str
-    example: str  # as it stands in the file
-    default: Any = None
-
 
 # The names are not those of the facts that a hook finds in its environment (AGENTCTL_ADAPTER,
 # AGENTCTL_CWD …): what a hook launches must not take its launcher's facts for a person's wishes.
@@ -82,6 +66,32 @@ KEYS: Mapping[str, Key] = {
         "where git worktrees for launches are made, instead of beside their repository",
         '"~/worktrees"',
     ),
+    "daemon.auto": Key(
+        "flag",
+        "",
+        "a verb that needs the daemon starts it; AGENTCTL_NO_DAEMON=1 says no for one call",
+        "true",
+        True,
+    ),
+    "journal.keep": Key(
+        "length", "AGENTCTL_JOURNAL_KEEP", "how long events are kept", '"7d"', seconds("7d")
+    ),
+    "metrics.address": Key(
+        "text",
+        "AGENTCTL_METRICS_ADDRESS",
+        "where the daemon shows its metrics; another than a loopback address shows them to others",
+        '"127.0.0.1"',
+        "127.0.0.1",
+    ),
+    "metrics.port": Key(
+        "number",
+        "AGENTCTL_METRICS_PORT",
+        "the port of that; 0: any free one",
+        "9200",
+        9200,
+        between=(0, 65535),
+    ),
+    "metrics.off": Key("flag", "AGENTCTL_METRICS_OFF", "no metrics over HTTP", "false", False),
 }
 # Below [adapters.NAME]; NAME in a variable is upper case, with _ for what is no letter or digit.
 ADAPTER_KEYS: Mapping[str, Key] = {
@@ -97,53 +107,56 @@ ADAPTER_KEYS: Mapping[str, Key] = {
     ),
 }
 
-
-def checked(value: object, key: Key, environ: Environ) -> object:
-    """The value as the program uses it. Raises UsageError."""
-    try:
-        return _CHECKS[key.kind](value, environ)
-    except ValueError as error:
-        raise UsageError(str(error), f"example: {key.example}") from error
-
-
-def _text(value: object, _: Environ) -> str:
-    if not isinstance(value, str):
-        raise ValueError(f"a text is wanted, in quotes, not {value!r}")  # noqa: TRY004 - one seam above
-    if not value.strip() or "\0" in value:
-        raise ValueError("empty" if not value.strip() else "a NUL in it")
-    return value
-
-
-def _program(value: object, environ: Environ) -> str:
-    text = _text(value, environ)
-    if text == "~" or text.startswith("~/"):
-        return (home(environ) or "~") + text[1:]
-    return text
-
-
-def _path(value: object, environ: Environ) -> str:
-    path = _program(value, environ)
-    if not path.startswith("/"):
-        raise ValueError(f"a path that begins with / or ~/ is wanted, not {path!r}")
-    return path
-
-
-def _length(value: object, environ: Environ) -> float:
-    plain = isinstance(value, int | float) and not isinstance(value, bool)
-    return seconds(str(value) if plain else _text(value, environ))
-
-
-def _words(value: object, environ: Environ) -> tuple[str, ...]:
-    """A list; or one text, which is all that fits a variable, split as a shell would."""
-    if isinstance(value, str):
-        import shlex
-
-        return tuple(shlex.split(_text(value, environ)))
-    if not isinstance(value, list) or not all(
-        isinstance(word, str) and "\0" not in word for word in value
-    ):
-        raise ValueError(f"a list of texts is wanted, not {value!r}")
-    return tuple(value)
-
-
-_CHECKS = {"text": _text, "program": _program, "path": _path, "length": _length, "words": _words}
+WAITING, STOPPED, FIRED = "session.waiting", "session.stopped", "fuse.fired"
+# Below [webhooks.NAME], NAME being any word. The variables make one more, called "environment".
+WEBHOOK_KEYS: Mapping[str, Key] = {
+    "url": Key("url", "AGENTCTL_WEBHOOK_URL", "where to send it", '"https://example.org/agents"'),
+    "secret": Key(
+        "text",
+        "AGENTCTL_WEBHOOK_SECRET",
+        "what deliveries are signed with; none: they are not signed",
+        '"what only you and the receiver know"',
+        secret=True,
+    ),
+    "events": Key(
+        "events",
+        "",
+        "which events; * stands for anything",
+        f'["{WAITING}", "{STOPPED}", "{FIRED}"]',
+        (WAITING, STOPPED, FIRED),
+    ),
+    "adapters": Key("words", "", "only of these agents", '["claude-code", "codex"]', ()),
+    "groups": Key("words", "", "only of launches in these groups", '["nightly"]', ()),
+}
+ON = ("waiting", "finished", "failed")
+# Below [notify.NAME]: one of the first three, and the rest as wanted.
+NOTIFY_KEYS: Mapping[str, Key] = {
+    "desktop": Key("flag", "", "a notification on this desktop", "true", False),
+    "url": Key("url", "", "a POST with the text as its body, as ntfy takes it", '"https://ntfy.sh/me"'),
+    "command": Key("text", "", "a command to run, told by its environment", '"say agents"'),
+    "on": Key(
+        "words",
+        "",
+        "when: it waits for you, it finished, it failed",
+        '["waiting", "finished", "failed"]',
+        ON,
+        choices=ON,
+    ),
+    "adapters": Key("words", "", "only of these agents", '["claude-code"]', ()),
+    "groups": Key("words", "", "only of launches in these groups", '["nightly"]', ()),
+    "title": Key("text", "", "url: its title, instead of ours", '"agents"'),
+    "priority": Key(
+        "text",
+        "",
+        "url: how loud",
+        '"high"',
+        choices=("min", "low", "default", "high", "max"),
+    ),
+    "token": Key("text", "", "url: an access token", '"tk_…"', secret=True),
+}
+# What stands together in one target of the file that `config init` writes.
+NOTIFY_EXAMPLES: Mapping[str, tuple[str, ...]] = {
+    "desktop": ("desktop", "on", "adapters", "groups"),
+    "phone": ("url", "title", "priority", "token"),
+    "script": ("command",),
+}

@@ -26,7 +26,7 @@ LOCK_FIELDS: tuple[tuple[str, str, str], ...] = (
 )  # fmt: skip
 SETTING_FIELDS: tuple[tuple[str, str, str], ...] = (
     ("key", "string", "as in the file, with its section: defaults.model"),
-    ("value", "any", "what is used; lengths of time in seconds; null: nothing is set"),
+    ("value", "any", "what is used; lengths of time in seconds; of a secret, set; null: nothing is set"),
     ("source", "string", "environment, file or default"),
     ("where", "string | null", "the variable, or the file and line"),
 )

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from agentctl.config_keys import ADAPTER_KEYS, KEYS
+from agentctl.config_keys import ADAPTER_KEYS, KEYS, NOTIFY_EXAMPLES, WEBHOOK_KEYS
 from tests.cli import hostile
 from tests.fakes.demo import DemoStage
 from tests.running import Ran, agentctl_on_a_terminal
@@ -93,7 +93,31 @@ def test_init_shows_every_setting_as_it_can_be_made(stage: DemoStage) -> None:
     _file(stage).write_text("\n".join(line for line in lines if line.startswith("[") or " = " in line))
     shape = agentctl_of(stage, "config", "--json").json()
     said = {s["key"] for s in shape["settings"] if s["source"] == "file"}
-    assert said == {*KEYS, *(f"adapters.claude-code.{name}" for name in ADAPTER_KEYS)}
+    targets = {f"webhooks.ci.{name}" for name in WEBHOOK_KEYS}
+    targets |= {f"notify.{name}.{word}" for name, of in NOTIFY_EXAMPLES.items() for word in of}
+    assert said == {*KEYS, *(f"adapters.claude-code.{name}" for name in ADAPTER_KEYS), *targets}
+
+
+def test_secrets_are_not_shown(stage: DemoStage) -> None:
+    _say(
+        stage,
+        '[webhooks.ci]\nurl = "https://me:hush@h/x?k=hush"\nsecret = "hush"\n'
+        '[notify.me]\nurl = "https://h/me"\ntoken = "hush"\n',
+    )
+    more = {
+        "AGENTCTL_WEBHOOK_URL": "https://h/e?hush",
+        "AGENTCTL_WEBHOOK_SECRET": "hush",
+        "COLUMNS": "300",
+    }
+    ran = agentctl_of(stage, "config", **more)
+    told = {line.split()[0]: line.split()[1] for line in ran.lines}
+    assert told["webhooks.ci.url"] == "https://h/x?…"
+    assert told["webhooks.ci.secret"] == told["notify.me.token"] == "set"
+    assert told["webhooks.environment.secret"] == "set"
+    shape = agentctl_of(stage, "config", "--json", **more)
+    assert "hush" not in ran.out + shape.out
+    [token] = [s for s in shape.json()["settings"] if s["key"] == "notify.me.token"]
+    assert (token["value"], token["where"]) == ("set", f"{_file(stage)}:6")
 
 
 def test_init_writes_over_nothing_unless_told(stage: DemoStage) -> None:

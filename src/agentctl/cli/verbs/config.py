@@ -14,7 +14,8 @@ from agentctl.cli import table, text
 from agentctl.cli.table import Cell, Column
 from agentctl.cli.verb import Parser
 from agentctl.config import Config, Setting
-from agentctl.config_keys import ADAPTER_KEYS, KEYS, Key
+from agentctl.config_keys import ADAPTER_KEYS, KEYS, NOTIFY_KEYS, WEBHOOK_KEYS
+from agentctl.config_values import Key
 from agentctl.errors import Refused, Unreachable, UsageError
 from agentctl.lengths import written
 from agentctl.store.private import make_private
@@ -66,10 +67,10 @@ def run(arguments: argparse.Namespace) -> int:
 def _show(settings: Config, *, as_json: bool) -> int:
     rows = list(_all(settings))
     if as_json:
-        plain = [(name, *setting) for name, setting, _ in rows]
+        plain = [(name, _told(setting.value, key), *setting[1:]) for name, setting, key in rows]
         print(json.dumps(state_shapes.settings(settings.file, plain), indent=1))
         return 0
-    shown = [row for row in rows if row[1].source != "default" or not row[0].startswith("adapters.")]
+    shown = [row for row in rows if row[1].source != "default" or row[0] in KEYS]
     cells = [_cells(*row) for row in shown]
     print("\n".join(table.render(LAYOUT, cells, text.columns(), colour=text.coloured())))
     return 0
@@ -81,12 +82,32 @@ def _all(settings: Config) -> Iterator[tuple[str, Setting[Any], Key]]:
         "launches.ttl": settings.ttl,
         "launches.settle": settings.settle,
         "worktrees.directory": settings.worktrees,
+        "daemon.auto": settings.daemon_auto,
+        "journal.keep": settings.journal_keep,
+        **{f"metrics.{name}": value for name, value in settings.metrics._asdict().items()},
     }
     for name, key in KEYS.items():
         yield name, common[name], key
     for adapter, agent in settings.agents.items():
         for name, key in ADAPTER_KEYS.items():
             yield f"adapters.{adapter}.{name}", getattr(agent, name), key
+    for hook in settings.webhooks.values():
+        for name, key in WEBHOOK_KEYS.items():
+            yield f"webhooks.{hook.name}.{name}", getattr(hook, name), key
+    for target in settings.notify.values():
+        for name, key in NOTIFY_KEYS.items():
+            yield f"notify.{target.name}.{name}", getattr(target, name), key
+
+
+def _told(value: Any, key: Key) -> Any:
+    """Without what is nobody's business."""
+    if value is not None and key.secret:
+        return "set"
+    if value is not None and key.kind == "url":
+        from agentctl.addresses import shown
+
+        return shown(value)
+    return value
 
 
 def _cells(name: str, setting: Setting[Any], key: Key) -> list[Cell]:
@@ -94,17 +115,19 @@ def _cells(name: str, setting: Setting[Any], key: Key) -> list[Cell]:
     place = text.tilde(told, home(os.environ)) if setting.source == "file" else told
     return [
         Cell(text.one_line(name)),
-        Cell(text.one_line(_value(setting.value, key)), "bold" if setting.value else "dim"),
+        Cell(text.one_line(_value(_told(setting.value, key), key)), "bold" if setting.value else "dim"),
         Cell(text.one_line(place), "dim" if setting.source == "default" else ""),
     ]
 
 
 def _value(value: Any, key: Key) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
     if not value and value != 0:
         return "-"
     if key.kind == "length":
         return written(value)
-    if key.kind == "words":
+    if key.kind in ("words", "events"):
         import shlex
 
         return shlex.join(value)
