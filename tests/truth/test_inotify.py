@@ -1,0 +1,72 @@
+"""The kernel's news: told once, by name, and the end of a watch too."""
+
+import select
+from pathlib import Path
+
+import pytest
+
+from agentctl.errors import Gone
+from agentctl.truth.inotify import Inotify
+from tests.waiting import until
+
+
+def names(inotify: Inotify) -> list[tuple[int, bytes]]:
+    return [(news.watch, news.name) for news in inotify.read()]
+
+
+def test_a_change_is_told_by_its_directory_and_name(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    inotify = Inotify()
+    watch = inotify.add(str(tmp_path))
+    assert inotify.add(str(tmp_path)) == watch
+    assert inotify.read() == []
+    (tmp_path / "file").write_text("more")
+    assert select.select([inotify], [], [], 10)[0]
+    assert set(names(inotify)) == {(watch, b"file")}
+    inotify.close()
+
+
+def test_what_comes_is_told_apart_from_what_changes(tmp_path: Path) -> None:
+    (tmp_path / "old").touch()
+    inotify = Inotify()
+    inotify.add(str(tmp_path))
+    (tmp_path / "old").write_text("x")
+    (tmp_path / "new").touch()
+    (tmp_path / "old").rename(tmp_path / "renamed")
+    came = {news.name for news in inotify.read() if news.came}
+    assert came == {b"new", b"renamed"}
+    inotify.close()
+
+
+def test_what_is_read_only_is_no_news(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("x")
+    inotify = Inotify()
+    inotify.add(str(tmp_path))
+    (tmp_path / "file").read_text()
+    assert inotify.read() == []
+    inotify.close()
+
+
+def test_a_watch_ends_with_its_directory_or_when_it_is_dropped(tmp_path: Path) -> None:
+    (tmp_path / "one").mkdir()
+    (tmp_path / "two").mkdir()
+    inotify = Inotify()
+    one, two = inotify.add(str(tmp_path / "one")), inotify.add(str(tmp_path / "two"))
+    inotify.drop(two)
+    inotify.drop(two)  # nothing happens
+    (tmp_path / "one").rmdir()
+    over: set[int] = set()
+
+    def both() -> bool:
+        over.update(news.watch for news in inotify.read() if news.over)
+        return over == {one, two}
+
+    until(both, "both watches are over")
+    inotify.close()
+
+
+def test_no_such_directory(tmp_path: Path) -> None:
+    inotify = Inotify()
+    with pytest.raises(Gone):
+        inotify.add(str(tmp_path / "none"))
+    inotify.close()
