@@ -1,0 +1,146 @@
+"""States, as they are when asked; read by the official client."""
+
+import os
+import time
+from pathlib import Path
+
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+import agentctl
+from agentctl import asking, paths
+from agentctl.control import metrics
+from agentctl.store import db, ledger, locks
+from agentctl.truth import procfs
+from agentctl.truth.model import Launch, Problem, ProcessIdentity
+from agentctl.truth.survey import Survey
+from agentctl.wire import prometheus
+from agentctl.wire.metric_families import FAMILIES
+from agentctl.wire.prometheus import Family
+from tests.fakes.demo import DemoStage
+
+Found = dict[tuple[str, tuple[str, ...]], float]
+
+
+def read(families: list[Family]) -> Found:
+    return {
+        (sample.name.removeprefix("agentctl_"), tuple(sample.labels.values())): sample.value
+        for family in text_string_to_metric_families(prometheus.text(families))
+        for sample in family.samples
+    }
+
+
+@pytest.fixture
+def seen(stage: DemoStage, monkeypatch: pytest.MonkeyPatch) -> DemoStage:
+    for name, value in stage.environ.items():
+        monkeypatch.setenv(name, value)
+    return stage
+
+
+def nothing() -> Survey:
+    return Survey([], [])
+
+
+def test_sessions_by_agent_and_status(seen: DemoStage) -> None:
+    needy, resting = seen.start(), seen.start()
+    needy.do("ask")
+    resting.do("work 0.5")
+    resting.do("rest")
+    found = read(metrics.collect(seen.environ))
+    assert found["sessions", ("demo", "waiting")] == 1
+    assert found["sessions", ("demo", "idle")] == 1
+    assert found["sessions_waiting", ("demo", "question")] == 1
+    assert found["session_tokens", ("demo", "input")] == 100
+    assert found["build_info", (agentctl.__version__,)] == 1
+    needy.kill()
+    found = read(metrics.collect(seen.environ))
+    assert ("sessions", ("demo", "waiting")) not in found
+    assert found["sessions", ("demo", "idle")] == 1
+
+
+def test_cost_of_live_sessions_is_added_up(seen: DemoStage) -> None:
+    """The demo agent writes none: what its files would say is played, all else is real."""
+    seen.start()
+    seen.start()
+    sessions = [
+        s._replace(seen=s.seen._replace(facts=s.seen.facts._replace(cost_usd=0.25)))
+        for s in asking.everything().sessions
+    ]
+    found = read(list(metrics.of_survey(Survey(sessions, []))))
+    assert found["session_cost_usd", ("demo",)] == 0.5
+
+
+def test_problems_by_agent_and_kind() -> None:
+    problems = [Problem("pi", "drift", "a"), Problem("pi", "drift", "b"), Problem("", "gone", "c")]
+    found = read(list(metrics.of_survey(Survey([], problems))))
+    assert found["survey_problems", ("pi", "drift")] == 2
+    assert found["survey_problems", ("", "gone")] == 1
+
+
+def test_launches_locks_fuses_and_deliveries(tmp_path: Path) -> None:
+    path = str(tmp_path / "state.db")
+    me = procfs.read_process(os.getpid(), procfs.boot_id()).identity
+    ledger.begin(path, Launch("1", me))
+    ledger.begin(path, Launch("2", ProcessIdentity("another boot", 1, 2)))
+    locks.acquire(path, str(tmp_path), "me", None, None)
+    with db.transaction(path) as connection:
+        locks.take(connection, "/", "1", me, force=False)
+        for number, state in enumerate(("burning", "burning", "cancelled")):
+            connection.execute(
+                "insert into fuse (id, actions, created_at, boot, due_boot, due_at, state)"
+                " values (?, '[]', 1, 'b', 1, 1, ?)",
+                (str(number), state),
+            )
+        connection.execute(
+            "insert into outbox (id, kind, target, seq, created_at, due_at)"
+            " values ('d', 'webhook', 'ops', 1, 1, 1)"
+        )
+    found = read(list(metrics.of_state(path)))
+    assert found == {
+        ("launches", ("live",)): 1,
+        ("launches", ("ended",)): 1,
+        ("locks", ("agent",)): 1,
+        ("locks", ("person",)): 1,
+        ("fuses", ("burning",)): 2,
+        ("fuses", ("firing",)): 0,
+        ("deliveries", ("webhook", "ops", "pending")): 1,
+    }
+
+
+def test_where_nothing_was_kept_yet_there_is_none_of_it(tmp_path: Path) -> None:
+    found = read(list(metrics.of_state(str(tmp_path / "state.db"))))
+    assert set(found.values()) == {0}
+    assert not list(tmp_path.iterdir())
+    assert {f.name for f in metrics.of_state(None)} >= {"agentctl_launches", "agentctl_locks"}
+
+
+def test_a_database_that_cannot_be_read_is_told(tmp_path: Path) -> None:
+    path = tmp_path / "state.db"
+    path.write_text("not a database at all, however long it is\n" * 99)
+    told = list(metrics.of_state(str(path)))
+    assert [family.name for family in told] == ["agentctl_state_problems"]
+    assert read(told) == {("state_problems", ("malformed",)): 1}
+
+
+def test_of_this_process() -> None:
+    found = read(list(metrics.of_process(12.5)))
+    assert found["daemon_start_time_seconds", ()] == 12.5
+    assert found["daemon_cpu_seconds_total", ()] >= time.process_time() * 0.5
+    resident, private = (found["daemon_memory_bytes", (kind,)] for kind in ("resident", "private"))
+    assert resident >= private > 1 << 20
+
+
+def test_without_a_daemon_it_is_said_what_is_missing(tmp_path: Path) -> None:
+    environ = {"AGENTCTL_HOME": str(tmp_path)}
+    told = prometheus.text(metrics.collect(environ, nothing))
+    assert {f.name for f in metrics.collect(environ, nothing)} == {
+        name for name, known in FAMILIES.items() if known.origin == "now"
+    }
+    assert "agentctl_events_total" not in told
+
+
+def test_the_note_names_what_only_a_daemon_counts(seen: DemoStage) -> None:
+    last = metrics.without_a_daemon(seen.environ).splitlines()[-1]
+    assert last.startswith("# note: no daemon runs; these are counted by a daemon only: ")
+    assert "agentctl_events_total" in last
+    assert Path(paths.notes_file(seen.environ["AGENTCTL_HOME"])).exists() is False
