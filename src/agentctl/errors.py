@@ -6,9 +6,11 @@ AgentctlError                 exit 1  it failed
 ├── Ambiguous                      3  several sessions by that prefix
 ├── Refused                        4  locked, or not ours to touch
 ├── Unreachable                    5  cannot be told from here
+│   └── NoDaemon                   5  no daemon runs for this home
 ├── MissingExtra                  69  an optional package is not installed
 ├── TimedOut                     124  it did not happen in the time given, as timeout(1) says it
 ├── StartFailed                    1  an agent could not be started; it said why
+├── Fault                          1  a request that was answered with an error, by its JSON-RPC code
 └── SourceError                    1  one source of facts could not be read
     ├── Gone                          it is not there (any more)
     ├── Forbidden                     the kernel refuses us
@@ -51,6 +53,10 @@ class Unreachable(AgentctlError):
     exit_code = 5
 
 
+class NoDaemon(Unreachable):
+    pass
+
+
 class MissingExtra(AgentctlError):
     exit_code = 69
 
@@ -65,6 +71,13 @@ class StartFailed(AgentctlError):
     def __init__(self, message: str, hint: str = "", said: tuple[str, ...] = ()) -> None:
         super().__init__(message, hint)
         self.said = said
+
+
+class Fault(AgentctlError):
+    def __init__(self, code: int, message: str, request: str | int | None = None) -> None:
+        super().__init__(message)
+        self.code = code
+        self.request = request  # the id of what it answers; None: that could not be read
 
 
 class SourceError(AgentctlError):

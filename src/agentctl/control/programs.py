@@ -16,6 +16,7 @@ HOOK = "AGENTCTL_HOOK"
 PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(agentctl.__file__)))
 SHIM = "import shim; shim.main(*map(int, sys.argv[1:]))"
 OTHERS = "from agentctl.control."
+DAEMON = "from agentctl.daemon.__main__ import main; main()"
 
 
 def shim(*descriptors: int) -> list[str]:
@@ -30,10 +31,19 @@ def other(module: str, *words: str) -> list[str]:
     return [sys.executable, "-I", "-c", f"{found}; {OTHERS}{module} import main; main()", *words]
 
 
+def daemon(*words: str) -> list[str]:
+    """The daemon of this very agentctl. Not isolated: a person may have adapters
+    in a site of their own."""
+    found = f"import sys; sys.path.insert(0, {PACKAGE!r})"
+    return [sys.executable, "-P", "-c", f"{found}; {DAEMON}", *words]
+
+
 def called(argv: Sequence[str]) -> str:
-    """Which of ours these words call: `shim`, `finish`, `expire`; empty: none."""
+    """Which of ours these words call: `shim`, `finish`, `expire`, `daemon`; empty: none."""
     if tuple(argv[1:4]) == ("-I", "-S", "-c") and argv[4:5] and argv[4].endswith(SHIM):
         return "shim"
     if tuple(argv[1:3]) == ("-I", "-c") and argv[3:4] and OTHERS in argv[3]:
         return argv[3].partition(OTHERS)[2].partition(" ")[0]
+    if tuple(argv[1:3]) == ("-P", "-c") and argv[3:4] and argv[3].endswith(DAEMON):
+        return "daemon"
     return ""

@@ -17,6 +17,7 @@ from agentctl.truth.procfs import Process
 Table = Mapping[int, Process]
 
 SHIM = "agentctl-shim"
+DAEMON = "agentctl-daemon"
 
 
 class Left(NamedTuple):
@@ -209,8 +210,9 @@ INTERPRETERS = frozenset({"python", "python3", *(f"python3.{minor}" for minor in
 
 
 def is_control(process: Process) -> bool:
-    """One of ours: a shim, or the work that it does at the end."""
-    return process.comm == SHIM or (process.comm in INTERPRETERS and _called(process) != "")
+    """One of ours: a shim, or the work that it does at the end; the daemon, which comes to a shim as an
+    orphan where an agent's tool has summoned it."""
+    return process.comm in (SHIM, DAEMON) or (process.comm in INTERPRETERS and _called(process) != "")
 
 
 def inside(owner: Process, table: Table) -> bool:
