@@ -71,7 +71,8 @@ MIGRATIONS = (
         id text primary key, -- of the delivery
         kind text not null, target text not null, url text,
         seq integer not null, -- of the event
-        created_at real not null, due_at real not null, attempted_at real,
+        created_at real not null, due_at real not null,
+        first_at real, attempted_at real, -- the first try, and the last
         attempt integer not null default 0,
         state text not null default 'pending', -- then delivered, or dead
         error text, delivered_at real
