@@ -107,9 +107,12 @@ MIGRATIONS = (
         actions text not null, -- as JSON
         created_at real not null,
         boot text not null, due_boot real not null, due_at real not null,
-        state text not null default 'burning', -- then firing, fired, failed, cancelled
-        claimed_at real, claimed_by text, settled_at real,
-        result text
+        state text not null default 'burning', -- then firing, then fired or failed; or cancelled
+        claimed_at real, claimed_by text, -- as JSON: boot, pid, start, namespace
+        results text, -- as JSON: of each action that is confirmed
+        settled_at real,
+        reason text, -- why it was cancelled
+        cancelled_by text -- the launch that cancelled it: should that fail, it burns on
     ) strict
     """,
     "create index fuse_state on fuse (state, due_at)",

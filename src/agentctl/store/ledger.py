@@ -7,18 +7,30 @@ import sqlite3
 import time
 from collections.abc import Iterable
 
-from agentctl.store import db, locks, telling
+from agentctl.store import db, fuses, locks, telling
 from agentctl.truth.model import Exit, HookRun, Launch
 from agentctl.truth.procfs import namespace
 
 
-def begin(path: str, launch: Launch, *, force: bool = False) -> None:
-    """The note and the lock on its directory, in one step. Raises Refused where somebody holds it."""
+def begin(
+    path: str,
+    launch: Launch,
+    *,
+    force: bool = False,
+    timeout: float | None = None,
+    cancels_fuses: bool = True,
+) -> None:
+    """The note, the lock on its directory and its timeout, in one step; what burns there burns no more.
+    Raises Refused where somebody holds it."""
     with db.transaction(path) as connection:
         if launch.cwd is not None:
             locks.take(connection, launch.cwd, launch.id, launch.identity, force=force)
+            if cancels_fuses:
+                fuses.cancel_in(connection, locks.real_path(launch.cwd), launch.id)
         _insert(connection, launch)
         telling.launch(connection, "launch.started", launch.id, launch.created_at)
+        if timeout:
+            fuses.light_timeout(connection, launch, timeout)
 
 
 def learned(path: str, note: Launch) -> None:
@@ -45,17 +57,20 @@ def claim_end(path: str, launch_id: str, how: Exit | None = None) -> bool:
             return False
         code, at = (how.code, how.at) if how else (None, None)
         telling.launch(connection, "launch.ended", launch_id, at, exit_code=code)
+        fuses.end_timeout(connection, launch_id, "its agent has ended")
         return True
 
 
 def expired(path: str, launch_id: str) -> None:
-    """Its time was over, and it is being ended for that."""
+    """Its time was over, and it is being ended for that. Told once, however often that is begun."""
     with db.transaction(path) as connection:
-        connection.execute(
-            "update launch set detail = json_set(detail, '$.expired_at', ?) where id = ?",
+        first = connection.execute(
+            "update launch set detail = json_set(detail, '$.expired_at', ?)"
+            " where id = ? and json_extract(detail, '$.expired_at') is null",
             (time.time(), launch_id),
         )
-        telling.launch(connection, "launch.expired", launch_id)
+        if first.rowcount:
+            telling.launch(connection, "launch.expired", launch_id)
 
 
 def hook_ran(path: str, launch_id: str, run: HookRun) -> None:
@@ -72,6 +87,7 @@ def failed(path: str, launch_id: str, why: str) -> None:
     """It never came to be a session: nothing is left of it but the word that it failed."""
     with db.transaction(path) as connection:
         telling.launch(connection, "launch.failed", launch_id, why=why)
+        fuses.burn_on(connection, launch_id)
         _forget(connection, launch_id)
 
 
@@ -83,6 +99,8 @@ def forget(path: str, launch_ids: Iterable[str], patience: float = db.PATIENCE) 
 
 def _forget(connection: sqlite3.Connection, launch_id: str) -> None:
     locks.drop(connection, launch_id)
+    fuses.end_timeout(connection, launch_id, "its launch is forgotten")
+    connection.execute("delete from fuse where launch = ?", (launch_id,))
     connection.execute("delete from launch where id = ?", (launch_id,))
 
 

@@ -11,6 +11,7 @@ from typing import Any
 from agentctl.errors import Gone, NotFound, Refused, UsageError
 from agentctl.lengths import age, left
 from agentctl.store import db, telling
+from agentctl.store.column import as_path, as_text
 from agentctl.truth import files
 from agentctl.truth.lock import Lock
 from agentctl.truth.model import ProcessIdentity
@@ -68,7 +69,7 @@ def take(
     connection.execute(
         "insert into lock (directory, launch, boot, pid, start, namespace, created_at)"
         " values (?, ?, ?, ?, ?, ?, ?)",
-        (_stored(real), launch_id, *identity, namespace(), now),
+        (as_text(real), launch_id, *identity, namespace(), now),
     )
     telling.lock(
         connection, "lock.acquired", Lock(real, launch_id, identity, None, None, None, now, None)
@@ -101,7 +102,7 @@ def acquire(path: str, directory: str, by: str | None, reason: str | None, ttl: 
             raise refusal(in_the_way[0], _by_force(in_the_way[0]))
         connection.execute(
             'insert into lock (directory, "by", reason, created_at, expires_at) values (?, ?, ?, ?, ?)',
-            (_stored(real), by, reason, now, lock.expires_at),
+            (as_text(real), by, reason, now, lock.expires_at),
         )
         telling.lock(connection, "lock.acquired", lock)
     return lock
@@ -167,7 +168,7 @@ def real_path(directory: str) -> str:
 
 def _held_there(connection: sqlite3.Connection, real: str) -> list[Lock]:
     """Those held; those of the dead go, so that the table holds no more than there are agents."""
-    rows = connection.execute(f"{_ALL} where directory = ?", (_stored(real),))
+    rows = connection.execute(f"{_ALL} where directory = ?", (as_text(real),))
     found = [(lock, lock.held) for lock in map(_lock, rows)]
     _delete(connection, [lock for lock, is_held in found if not is_held], "its agent has ended")
     return [lock for lock, is_held in found if is_held]
@@ -177,7 +178,7 @@ def _delete(connection: sqlite3.Connection, locks: list[Lock], why: str) -> None
     for lock in locks:
         connection.execute(
             "delete from lock where directory = ? and launch = ?",
-            (_stored(lock.directory), lock.launch_id),
+            (as_text(lock.directory), lock.launch_id),
         )
         over = lock.expires_at is not None and not lock.held
         telling.lock(
@@ -191,16 +192,5 @@ def _delete(connection: sqlite3.Connection, locks: list[Lock], why: str) -> None
 def _lock(row: tuple[Any, ...]) -> Lock:
     directory, launch, boot, pid, start, within, by, reason, created, expires, session, name = row
     identity = ProcessIdentity(boot, pid, start) if boot is not None else None
-    path = _path(directory)
+    path = as_path(directory)
     return Lock(path, launch, identity, within, by, reason, created, expires, session, name)
-
-
-def _stored(path: str) -> str:
-    """A path may hold bytes that are no text, which no column takes: each becomes a NUL, which no path
-    holds, and two digits."""
-    return "".join(f"\0{ord(c) - 0xDC00:02x}" if "\udc80" <= c <= "\udcff" else c for c in path)
-
-
-def _path(stored: str) -> str:
-    first, *rest = stored.split("\0")
-    return first + "".join(chr(0xDC00 + int(part[:2], 16)) + part[2:] for part in rest)
