@@ -16,6 +16,7 @@ VERBS = {
     "locks": "what is locked (short for lock list)",
     "unlock": "release a directory (short for lock release)",
     "prune": "forget launches that ended long ago, and what crashes left",
+    "daemon": "start, stop and see what works while nobody looks",
     "config": "every setting, and where it came from",
     "doctor": "what agentctl can see here, and what it cannot",
     "demo": "see it work on built-in demo agents, in a temporary home",

@@ -25,6 +25,7 @@ ARGUMENTS = {
     "lock": ("list", "acquire", "release"),
     "worktree": ("list", "clean"),
     "config": ("init", "path"),
+    "daemon": ("status", "start", "stop", "restart", "logs", "install", "uninstall"),
 }
 # Metavars of options whose value is in the file system.
 FILES, DIRECTORIES = ("FILE",), ("DIR", "REPO")

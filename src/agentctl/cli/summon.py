@@ -79,12 +79,13 @@ def start(environ: Mapping[str, str], deadline: float = DEADLINE) -> Client:
                 ) from error
 
 
-def surroundings(environ: Mapping[str, str]) -> dict[str, str]:
-    """The daemon's environment: a person's, not that of the agent whose tool has called us."""
+def surroundings(environ: Mapping[str, str], *, supervised: bool = False) -> dict[str, str]:
+    """The daemon's environment: a person's, not that of the agent whose tool has called us. Supervised:
+    it takes our place in front of whoever has started us."""
     kept, _ = scrubbed(environ)
     if kept.get("AGENTCTL_HOME"):
         kept["AGENTCTL_HOME"] = home_of(environ)  # its working directory is another one than ours
-    return {name: value for name, value in kept.items() if name not in _OF_A_SUPERVISOR}
+    return {name: kept[name] for name in kept if supervised or name not in _OF_A_SUPERVISOR}
 
 
 def _reached(home: str, beat: float, end: float) -> Client:
