@@ -69,7 +69,7 @@ def test_history_is_remembered_only_where_there_is_a_state_directory(
     cache = Path(paths.cache_file(stage.environ["AGENTCTL_HOME"]))
     assert cache.exists()
     cache.unlink()
-    monkeypatch.setattr(paths, "state_directory", lambda _: None)
+    monkeypatch.setattr(paths, "state_directory", lambda *_: None)
     assert len(asking.everything(Wanted()).sessions) == 1
     assert not cache.exists()
 

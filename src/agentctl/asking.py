@@ -5,27 +5,39 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from typing import TYPE_CHECKING, NamedTuple
 
 from agentctl import paths
 from agentctl.adapters.registry import registered
 from agentctl.errors import Ambiguous, NotFound, SourceError, UsageError
 from agentctl.truth import files
-from agentctl.truth.look import Look, Memory
+from agentctl.truth.look import Environ, Look
 from agentctl.truth.model import Launch, Session
 from agentctl.truth.survey import DEADLINE, Survey, Wanted, survey
 
+if TYPE_CHECKING:
+    from agentctl.truth.memory import Memory, Warm
+
 
 def everything(
-    wanted: Wanted | None = None, adapters: Sequence[str] = (), deadline: float | None = None
+    wanted: Wanted | None = None,
+    adapters: Sequence[str] = (),
+    deadline: float | None = None,
+    *,
+    environ: Environ | None = None,
+    cwd: str = "",
+    warm: Warm | None = None,
 ) -> Survey:
-    """Live sessions, and with `wanted` the ended ones."""
-    state = paths.state_directory(os.environ)
-    if wanted is None or state is None or wanted.id_prefix:  # few files: not worth a cache
-        return _survey(state, wanted, adapters, deadline, None)
+    """Live sessions, and with `wanted` the ended ones. Whose environment and directory it is asked in:
+    ours, unless we ask for another; `warm` is what a process that goes on remembers between looks."""
+    whose = os.environ if environ is None else environ
+    asked = _Asked(paths.state_directory(whose, cwd), whose, cwd, warm)
+    if wanted is None or asked.state is None or wanted.id_prefix:  # few files: not worth a cache
+        return _survey(asked, wanted, adapters, deadline, None)
     from agentctl.store.cache import Cache
 
-    with Cache(paths.cache_file(state)) as cache:
-        return _survey(state, wanted, adapters, deadline, cache)
+    with Cache(paths.cache_file(asked.state)) as cache:
+        return _survey(asked, wanted, adapters, deadline, cache)
 
 
 def chosen(text: str) -> Wanted | None:
@@ -59,17 +71,26 @@ def group_named(text: str, known: Sequence[str]) -> str:
     return matching[0]
 
 
+class _Asked(NamedTuple):
+    """Whose question it is."""
+
+    state: str | None
+    environ: Environ
+    cwd: str
+    warm: Warm | None
+
+
 def _survey(
-    state: str | None,
+    asked: _Asked,
     wanted: Wanted | None,
     adapters: Sequence[str],
     deadline: float | None,
     memory: Memory | None,
 ) -> Survey:
-    look = Look.take(memory=memory)
+    look = Look.take(asked.environ, memory, cwd=asked.cwd, warm=asked.warm)
     chosen = registered(adapters)
-    notes = _notes(state, look)
-    limit = deadline if deadline is not None else _deadline()
+    notes = _notes(asked.state, look)
+    limit = deadline if deadline is not None else _deadline(asked.environ)
     return survey(look, chosen, wanted, deadline=limit, notes=notes)
 
 
@@ -88,8 +109,8 @@ def _notes(state: str | None, look: Look) -> Sequence[Launch]:
         return ()
 
 
-def _deadline() -> float:
-    given = os.environ.get("AGENTCTL_DEADLINE", "")
+def _deadline(environ: Environ) -> float:
+    given = environ.get("AGENTCTL_DEADLINE", "")
     if not given:
         return DEADLINE
     from agentctl.lengths import seconds

@@ -8,11 +8,12 @@ from collections.abc import Mapping
 from agentctl.truth.look import home
 
 
-def state_directory(environ: Mapping[str, str]) -> str | None:
-    """None: no home is known (a container's uid without passwd entry), so nothing is kept."""
+def state_directory(environ: Mapping[str, str], cwd: str = "") -> str | None:
+    """None: no home is known (a container's uid without passwd entry), so nothing is kept. `cwd` is
+    the directory of whoever has that environment; "": our own."""
     given = environ.get("AGENTCTL_HOME")
     if given:
-        return os.path.abspath(given)
+        return os.path.abspath(os.path.join(cwd, given))
     base = home(environ)
     return f"{base}/.agentctl" if base else None
 

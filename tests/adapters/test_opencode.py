@@ -14,6 +14,7 @@ from agentctl.adapters import registry
 from agentctl.adapters.opencode import db as opencode_db
 from agentctl.adapters.opencode import ended
 from agentctl.adapters.opencode.call import _kind, _words
+from agentctl.adapters.opencode.where import xdg
 from agentctl.store import cache
 from agentctl.testing import AdapterContract, Puppet
 from agentctl.truth.look import Look
@@ -778,3 +779,16 @@ class TestFilesOfOldVersions:
         (stage.database.parent / "storage" / "session" / "global" / "ses_old.json").write_text("{")
         assert stage.session("ses_old").verdict.status == "unknown"
         assert stage.survey(Wanted()).problems
+
+
+@pytest.mark.parametrize(
+    ("environ", "expected"),
+    [
+        ({"HOME": "/h"}, "/h/.local/share"),
+        ({"HOME": "/h", "XDG_DATA_HOME": "/x"}, "/x"),
+        ({"HOME": "/h", "XDG_DATA_HOME": "relative"}, "/h/.local/share"),
+        ({"HOME": "/h", "XDG_DATA_HOME": ""}, "/h/.local/share"),
+    ],
+)
+def test_xdg(environ: dict[str, str], expected: str) -> None:
+    assert xdg(environ, "XDG_DATA_HOME", ".local/share") == expected

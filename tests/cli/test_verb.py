@@ -4,7 +4,7 @@ import argparse
 
 import pytest
 
-from agentctl.cli import verb
+from agentctl.cli import ask, verb
 from agentctl.cli.catalogue import VERBS
 from agentctl.cli.text import width
 from agentctl.errors import NotFound, Refused, StartFailed, UsageError
@@ -116,7 +116,7 @@ def test_what_an_agent_said_is_cut(
     assert verb.run("x", []) == 1
     shown = capsys.readouterr().err.splitlines()[1]
     assert shown.startswith("  | no such model at x")
-    assert len(shown) <= verb.SAID + 4
+    assert len(shown) <= ask.SAID + 4
 
 
 def test_an_error_carries_no_harm(

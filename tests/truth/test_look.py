@@ -14,7 +14,8 @@ import pytest
 
 from agentctl.errors import Forbidden, Gone, Malformed
 from agentctl.truth import clock, procfs
-from agentctl.truth.look import Environ, Look, Stamp, home, xdg
+from agentctl.truth.look import Environ, Look, home
+from agentctl.truth.memory import Stamp
 from agentctl.truth.model import Evidence, Facts
 from agentctl.truth.procfs import Process
 from tests.fakes.stranger import Stranger
@@ -182,7 +183,6 @@ def test_home_without_home(monkeypatch: pytest.MonkeyPatch) -> None:
     assert home({"HOME": ""}) == pwd.getpwuid(os.getuid()).pw_dir
     monkeypatch.setattr("os.getuid", lambda: UNLISTED)
     assert home({}) is None
-    assert xdg({}, "XDG_DATA_HOME", ".local/share") is None
     assert Look({}, {}, 0.0).roots(root) == []
 
 
@@ -203,19 +203,6 @@ def test_a_process_without_home_lives_in_its_own_user_s(look: Look, tmp_path: Pa
             assert home(look.environ_of(made)) == pwd.getpwuid(NOBODY).pw_dir
         finally:
             child.kill()
-
-
-@pytest.mark.parametrize(
-    ("environ", "expected"),
-    [
-        ({"HOME": "/h"}, "/h/.local/share"),
-        ({"HOME": "/h", "XDG_DATA_HOME": "/x"}, "/x"),
-        ({"HOME": "/h", "XDG_DATA_HOME": "relative"}, "/h/.local/share"),
-        ({"HOME": "/h", "XDG_DATA_HOME": ""}, "/h/.local/share"),
-    ],
-)
-def test_xdg(environ: dict[str, str], expected: str) -> None:
-    assert xdg(environ, "XDG_DATA_HOME", ".local/share") == expected
 
 
 # files

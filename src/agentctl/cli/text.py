@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Mapping
 
 from agentctl import lengths
 
@@ -106,7 +107,11 @@ def pad(text: str, columns: int) -> str:
 
 
 def coloured() -> bool:
-    return sys.stdout.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+    return coloured_in(os.environ, tty=sys.stdout.isatty())
+
+
+def coloured_in(environ: Mapping[str, str], *, tty: bool) -> bool:
+    return tty and not environ.get("NO_COLOR") and environ.get("TERM") != "dumb"
 
 
 def paint(text: str, colour: str, *, on: bool) -> str:
@@ -115,13 +120,22 @@ def paint(text: str, colour: str, *, on: bool) -> str:
 
 def columns(otherwise: int = 200) -> int:
     """Of the terminal; of COLUMNS; wide when neither is there, so that a pipe loses nothing."""
-    given = os.environ.get("COLUMNS", "")
+    return columns_in(os.environ, terminal(), otherwise)
+
+
+def columns_in(environ: Mapping[str, str], terminal: int | None, otherwise: int = 200) -> int:
+    given = environ.get("COLUMNS", "")
     if given.isascii() and given.isdigit() and int(given[:6]) > 0:
         return int(given[:6])
+    return otherwise if terminal is None else terminal or 80
+
+
+def terminal() -> int | None:
+    """Columns of the terminal that we write to, 0 if it does not know; None: it is none."""
     try:
-        return os.get_terminal_size(sys.stdout.fileno()).columns or 80
+        return os.get_terminal_size(sys.stdout.fileno()).columns
     except (OSError, ValueError):
-        return otherwise
+        return None
 
 
 def tilde(path: str, home: str | None) -> str:

@@ -7,10 +7,10 @@ import argparse
 import sys
 
 from agentctl.cli import launching
+from agentctl.cli.ask import SAID
 from agentctl.cli.progress import Progress
 from agentctl.cli.slotting import Task
 from agentctl.cli.text import cut, one_line
-from agentctl.cli.verb import SAID
 from agentctl.control.group import Result, launch_all
 from agentctl.errors import AgentctlError
 from agentctl.truth.model import Session

@@ -5,16 +5,14 @@ from __future__ import annotations
 import argparse
 import gc
 import os
-import sys
 from typing import NoReturn, Protocol, cast
 
 from agentctl.cli.catalogue import VERBS
-from agentctl.cli.text import columns, cut, one_line
+from agentctl.cli.text import columns
 from agentctl.errors import AgentctlError, UsageError
 
 FREE_TEXT = ("TEXT", "CMD")  # metavars of options that take whatever a person writes
 
-SAID = 400  # columns of a line of an agent's own words: some write a stack trace into one
 # What other tools call our verbs: their users type it here.
 ELSEWHERE = {
     "ls": "list", "ps": "list", "top": "list", "show": "status", "info": "status", "tail": "logs",
@@ -117,12 +115,6 @@ def run(name: str, words: list[str]) -> int:
             gc.enable()
         return verb.run(given)
     except AgentctlError as error:
-        if os.environ.get("AGENTCTL_DEBUG") == "1":
-            raise
-        sys.stdout.flush()
-        print(f"agentctl: {one_line(str(error))}", file=sys.stderr)
-        for line in error.said:
-            print(f"  | {cut(one_line(line), SAID)}", file=sys.stderr)
-        if error.hint:
-            print(f"  {one_line(error.hint)}", file=sys.stderr)
-        return error.exit_code
+        from agentctl.cli.ask import failed, show  # what looks at the machine: here for its words only
+
+        return show(failed(error, os.environ))

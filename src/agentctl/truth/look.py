@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, TypeVar
 
 from agentctl.errors import Forbidden, Gone, SourceError
 from agentctl.truth import clock, files, procfs
@@ -17,16 +17,11 @@ from agentctl.truth.model import Evidence, Facts, Launch, Problem, ProcessIdenti
 from agentctl.truth.plain import pack, unpack
 from agentctl.truth.procfs import Process
 
+if TYPE_CHECKING:
+    from agentctl.truth.memory import Memory, Warm
+
+Said = TypeVar("Said")
 Environ = Mapping[str, str]
-Stamp = tuple[object, ...]
-
-
-class Memory(Protocol):
-    """Remembers what a file said, as plain values, by its path and a stamp that is another one as soon
-    as the file says anything else. Never what a session is."""
-
-    def recall(self, path: str, stamp: Stamp) -> Any: ...
-    def remember(self, path: str, stamp: Stamp, changed: float, said: Any) -> None: ...
 
 
 class Look:
@@ -40,6 +35,8 @@ class Look:
         *,
         confine: str = "",
         memory: Memory | None = None,
+        cwd: str = "",
+        warm: Warm | None = None,
     ) -> None:
         self.table = table
         self.environ = environ
@@ -47,18 +44,30 @@ class Look:
         self.boot_time = clock.boot_time(now)
         self.confine = confine  # NAME=VALUE: see only processes with that in their environment
         self.memory = memory
-        self.adapter = ""
+        self.cwd = cwd  # of whoever asks, in whose environment a path may be relative; "": our own
+        self.warm = warm  # None: we look once, and end
+        self.notes: Mapping[ProcessIdentity, Launch] = {}  # by the process that we started
+        self._mounts = os.readlink("/proc/self/ns/mnt")
+        self._children: dict[int, list[Process]] | None = None
+        self._begin("")
+
+    def _begin(self, adapter: str) -> None:
+        self.adapter = adapter
         self.owned: tuple[Process, ...] = ()  # live processes of the adapter
         self.loose: tuple[Process, ...] = ()  # of these, those that no session is bound to
         self.aside: dict[int, str] = {}  # of these, those that run no session by design, and why
         self.problems: list[Problem] = []
         self.complaints = 0  # how often there was one, counting those that are told already
-        self.notes: Mapping[ProcessIdentity, Launch] = {}  # by the process that we started
-        self._mounts = os.readlink("/proc/self/ns/mnt")
-        self._children: dict[int, list[Process]] | None = None
 
     @classmethod
-    def take(cls, environ: Environ | None = None, memory: Memory | None = None) -> Look:
+    def take(
+        cls,
+        environ: Environ | None = None,
+        memory: Memory | None = None,
+        *,
+        cwd: str = "",
+        warm: Warm | None = None,
+    ) -> Look:
         given = os.environ if environ is None else environ
         confine = given.get("AGENTCTL_CONFINE", "")
         # before the processes: what is written later may be written by one that we do not see
@@ -66,13 +75,15 @@ class Look:
         # At once, too: reading many processes takes long enough to date them back. The latest of three,
         # since a pause between two clocks makes it earlier and nothing makes it later.
         booted = max(clock.boot_time(time.time()) for _ in range(3))
-        look = cls(procfs.read_table(), given, now, confine=confine, memory=memory)
+        table = procfs.read_table() if warm is None else warm.read_table()
+        look = cls(table, given, now, confine=confine, memory=memory, cwd=cwd, warm=warm)
         look.boot_time = booted
         return look
 
     def scoped(self, adapter: str) -> Look:
-        view = Look(self.table, self.environ, self.now, confine=self.confine, memory=self.memory)
-        view.boot_time, view.adapter, view.notes = self.boot_time, adapter, self.notes
+        view = Look.__new__(Look)
+        view.__dict__.update(self.__dict__)
+        view._begin(adapter)
         return view
 
     # processes
@@ -144,8 +155,7 @@ class Look:
 
     def fate(self, pid: int, start: int, named_by: str) -> Iterator[Evidence]:
         """What became of a process that a native record names, if it is not alive."""
-        process = self.table.get(pid)
-        if process is None or process.identity.start != start:
+        if (process := self.table.get(pid)) is None or process.identity.start != start:
             note = f"{named_by} names it; it does not exist any more"
             yield Evidence("gone", f"proc:{pid}@{start}", "kernel", note=note)
         elif not process.alive:
@@ -198,6 +208,11 @@ class Look:
             self.memory.remember(path, stamp, status.st_mtime, pack(facts))
         return facts
 
+    def read(self, path: str, read: Callable[[str, Look], Said]) -> Said:
+        """What a live session's file says; whoever looks again and again remembers it. Raises
+        SourceError."""
+        return read(path, self) if self.warm is None else self.warm.read(path, read, self)
+
     # settings
 
     def environ_of(self, process: Process) -> Environ:
@@ -221,11 +236,14 @@ class Look:
 
     def roots(self, place: Callable[[Environ], str | None]) -> list[str]:
         """Where the agent's files are: by our environment, then by each live process's own."""
-        places = [place(self.environ), *(self.root_of(p, place) for p in self.owned)]
+        ours = place(self.environ)
+        places = [ours and os.path.join(self.cwd, ours), *(self.root_of(p, place) for p in self.owned)]
         return list(dict.fromkeys(p for p in places if p))
 
     def through(self, process: Process, path: str) -> str:
         """A path that the process names, seen from here: a container's /root is not ours."""
+        if not path.startswith("/") and process.cwd is not None:
+            path = f"{process.cwd}/{path}"
         if process.mounts in (None, self._mounts) or not path.startswith("/"):
             return path
         return f"/proc/{process.pid}/root{path}"
@@ -234,8 +252,7 @@ class Look:
 
     def problem(self, kind: str, message: str, source: str = "") -> None:
         self.complaints += 1
-        found = Problem(self.adapter, kind, message, source)
-        if found not in self.problems:
+        if (found := Problem(self.adapter, kind, message, source)) not in self.problems:
             self.problems.append(found)
 
     def unreadable(self, error: SourceError) -> None:
@@ -257,15 +274,6 @@ class Look:
 def home(environ: Environ) -> str | None:
     """HOME, else the passwd entry; None for a uid without either (containers)."""
     return environ.get("HOME") or _home_of(os.getuid())
-
-
-def xdg(environ: Environ, variable: str, default: str) -> str | None:
-    """An XDG base directory: the variable if absolute, else `default` below the home."""
-    given = environ.get(variable, "")
-    if given.startswith("/"):
-        return given
-    base = home(environ)
-    return f"{base}/{default}" if base else None
 
 
 def _named(comm: str, comms: frozenset[str]) -> bool:

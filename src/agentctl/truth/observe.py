@@ -65,7 +65,7 @@ def facts_or_none(look: Look, path: str | None, read: Reader) -> Facts:
     if path is None:
         return Facts()
     try:
-        facts = read(path, look)
+        facts = look.read(path, read)
     except Gone:
         return Facts()
     except SourceError as error:

@@ -106,7 +106,9 @@ class Entry:
 class Stat:
     """The few fields of /proc/PID/stat that matter."""
 
-    __slots__ = ("comm", "ending", "exit_status", "layout", "parent", "start", "state", "threads")
+    __slots__ = (
+        "comm", "ending", "exit_status", "image", "layout", "parent", "start", "state", "threads"
+    )  # fmt: skip
 
     def __init__(
         self,
@@ -119,6 +121,7 @@ class Stat:
         layout: int,
         threads: int,
         ending: bool,
+        image: bytes,
     ) -> None:
         self.comm = comm
         self.state = state
@@ -128,6 +131,7 @@ class Stat:
         self.layout = layout
         self.threads = threads
         self.ending = ending
+        self.image = image
 
 
 def parse_stat(raw: bytes) -> Stat:
@@ -140,7 +144,18 @@ def parse_stat(raw: bytes) -> Stat:
     exit_status, layout = (int(fields[49]), int(fields[45])) if len(fields) > 49 else (0, 0)
     state, parent, start = fields[0].decode("ascii"), int(fields[1]), int(fields[19])
     threads, ending = int(fields[17]), bool(int(fields[6]) & EXITING)
-    return Stat(comm, state, parent, start, exit_status, layout=layout, threads=threads, ending=ending)
+    image = b" ".join((fields[23], *fields[45:49])) if len(fields) > 49 else b""
+    return Stat(
+        comm,
+        state,
+        parent,
+        start,
+        exit_status,
+        layout=layout,
+        threads=threads,
+        ending=ending,
+        image=image,
+    )
 
 
 def translated(error: OSError, source: str) -> SourceError:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from typing import TypeVar
 
 from agentctl.errors import Gone
 from agentctl.truth.model import ProcessIdentity
@@ -30,8 +31,8 @@ class Process:
 
     __slots__ = (
         "_argv", "_cwd", "_described", "_environ", "_exe", "_files", "_namespace", "_uid",
-        "comm", "ending", "exit_status", "identity", "layout", "mounts", "parent", "replaced", "state",
-        "threads", "withheld",
+        "comm", "ending", "exit_status", "identity", "image", "layout", "mounts", "parent", "replaced",
+        "state", "threads", "withheld",
     )  # fmt: skip
 
     def __init__(
@@ -45,6 +46,7 @@ class Process:
         layout: int = 0,
         threads: int = 1,
         ending: bool = False,
+        image: bytes = b"",
     ) -> None:
         self.identity = identity
         self.parent = parent
@@ -53,6 +55,7 @@ class Process:
         self.exit_status = exit_status  # as wait() would give it; means nothing unless a zombie's
         # where its arguments lie in memory: as in its parent until it execs, random after; 0: withheld
         self.layout = layout
+        self.image = image  # where code, arguments and environment lie: elsewhere after each exec
         self.threads = threads
         # The kernel is taking it down: it runs nothing any more, and what it was (exe, argv) is gone
         # already. Tens of milliseconds, for one with much memory. Alive until it is a zombie.
@@ -72,6 +75,10 @@ class Process:
 
     def __repr__(self) -> str:
         return f"<{self.comm} {self.identity.address} {self.state}>"
+
+    def entry(self) -> Entry:
+        """Its directory in /proc, to be entered. Raises Gone when it is."""
+        return Entry(self.identity)
 
     @property
     def pid(self) -> int:
@@ -109,13 +116,13 @@ class Process:
     def namespace(self) -> str | None:
         """`pid:[4026531836]`; None: the kernel withholds it."""
         if self._namespace is None:
-            with Entry(self.identity) as handle:
+            with self.entry() as handle:
                 self._namespace = handle.link("ns/pid")
         return self._namespace
 
     def inner_pid(self) -> int:
         """Its number in its own pid namespace, which is what it writes into its own files."""
-        with Entry(self.identity) as handle:
+        with self.entry() as handle:
             for line in handle.read("status", 8192).splitlines():
                 if line.startswith(b"NSpid:"):
                     return int(line.split()[-1])
@@ -124,7 +131,7 @@ class Process:
     def environ(self) -> Mapping[str, str]:
         """Its environment as it was at exec. Raises Forbidden for another user's process."""
         if self._environ is None:
-            with Entry(self.identity) as handle:
+            with self.entry() as handle:
                 raw = handle.read("environ", ENVIRON_CAP)
             pairs = (item.partition(b"=") for item in raw.split(b"\0") if b"=" in item)
             self._environ = {os.fsdecode(key): os.fsdecode(value) for key, _, value in pairs}
@@ -138,7 +145,7 @@ class Process:
         """How far its descriptors on this file have come. One that appends stands where its own last
         write ended, whoever has written since. Raises Gone, also when it has none."""
         numbers = [number for number, target in self._descriptors().items() if target == path]
-        with Entry(self.identity) as handle:
+        with self.entry() as handle:
             raw = [handle.read(f"fdinfo/{number}", STAT_CAP) for number in numbers]
         found = [int(told.split(None, 2)[1]) for told in raw if told.startswith(b"pos:")]
         if not found:
@@ -148,19 +155,19 @@ class Process:
     def sleeps_in(self) -> frozenset[str]:
         """Where in the kernel its threads are, by the kernel's names: `anon_pipe_read` if one reads an
         empty pipe. "0": it runs, or the kernel does not say."""
-        with Entry(self.identity) as handle:
+        with self.entry() as handle:
             return frozenset(raw.decode("ascii", "replace") for raw in handle.of_threads("wchan"))
 
     def _descriptors(self) -> dict[str, str]:
         if self._files is None:
-            with Entry(self.identity) as handle:
+            with self.entry() as handle:
                 self._files = dict(handle.links("fd"))
         return self._files
 
     def _describe(self) -> None:
         if self._described:
             return
-        with Entry(self.identity) as handle:
+        with self.entry() as handle:
             self._uid = handle.uid
             raw = handle.read("cmdline", ENVIRON_CAP)
             exe, self._cwd = handle.link("exe"), handle.link("cwd")
@@ -174,8 +181,15 @@ class Process:
         self._described = True
 
 
+Kind = TypeVar("Kind", bound=Process)
+
+
 def read_process(pid: int, boot: str) -> Process:
     """One process by number, right now. Raises Gone."""
+    return _read(pid, boot, Process)
+
+
+def _read(pid: int, boot: str, kind: type[Kind]) -> Kind:
     try:
         fd = os.open(f"/proc/{pid}/stat", os.O_RDONLY)
         try:
@@ -185,7 +199,7 @@ def read_process(pid: int, boot: str) -> Process:
     except OSError as error:
         raise translated(error, f"proc:{pid}") from error
     identity = ProcessIdentity(boot, pid, stat.start)
-    return Process(
+    return kind(
         identity,
         stat.parent,
         stat.state,
@@ -194,16 +208,21 @@ def read_process(pid: int, boot: str) -> Process:
         layout=stat.layout,
         threads=stat.threads,
         ending=stat.ending,
+        image=stat.image,
     )
 
 
 def read_table() -> dict[int, Process]:
     """Every process visible from here. One that vanishes meanwhile is simply not in it."""
+    return table_of(Process)
+
+
+def table_of(kind: type[Kind]) -> dict[int, Kind]:
     boot, table = boot_id(), {}
     for name in os.listdir("/proc"):
         if name.isdigit():
             try:
-                table[int(name)] = read_process(int(name), boot)
+                table[int(name)] = _read(int(name), boot, kind)
             except Gone:
                 continue
     return table

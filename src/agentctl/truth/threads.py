@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from agentctl.truth.procdir import Entry, parse_stat
+from agentctl.truth.procdir import parse_stat
 from agentctl.truth.procfs import Process
 
 
@@ -15,6 +15,6 @@ class Thread(NamedTuple):
 
 def threads(process: Process) -> tuple[Thread, ...]:
     """Those it has now, the first to begin first. Raises Gone."""
-    with Entry(process.identity) as handle:
+    with process.entry() as handle:
         found = [parse_stat(raw) for raw in handle.of_threads("stat")]
     return tuple(Thread(stat.comm, stat.start) for stat in sorted(found, key=lambda stat: stat.start))

@@ -208,7 +208,7 @@ def test_an_age_alone_is_no_new_picture(
     running, idle = (_session(Evidence(claim, "/f", "journal", 0.0)) for claim in ("working", "idle"))
     looks = iter([Survey([running], [])] * 15 + [Survey([idle], [])] * 15)
     monkeypatch.setattr(verb, "REFRESH", 0.0)
-    monkeypatch.setattr(verb, "_ask", lambda _: next(looks))
+    monkeypatch.setattr(verb, "_found", lambda *_: next(looks))
     monkeypatch.setattr(time, "time", lambda: float(next(minutes)))
     with pytest.raises(StopIteration):
         verb.run(verb.parser().parse_args(["--watch"]))
@@ -224,7 +224,7 @@ def test_a_start_told_a_millisecond_later_is_no_new_picture(
         Survey([_session(turn, began)], []) for turn in (working, idle) for began in (1.0, 1.001, 1.002)
     )
     monkeypatch.setattr(verb, "REFRESH", 0.0)
-    monkeypatch.setattr(verb, "_ask", lambda _: next(looks))
+    monkeypatch.setattr(verb, "_found", lambda *_: next(looks))
     with pytest.raises(StopIteration):
         verb.run(verb.parser().parse_args(["--watch", "--json"]))
     pictures = [json.loads(line) for line in capfd.readouterr().out.splitlines()]

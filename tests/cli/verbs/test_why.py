@@ -1,5 +1,6 @@
 """`agentctl why`."""
 
+from agentctl.cli.ask import Screen
 from agentctl.cli.verbs import why
 from agentctl.truth.judge import judge
 from agentctl.truth.model import Evidence, Observation, Session
@@ -38,7 +39,8 @@ def test_what_was_overruled_and_what_is_not_trusted() -> None:
     idle = Evidence("idle", "/journal@7", "journal")
     odd = Evidence("waiting", "/odd", "record", trusted=False, note="a word we do not know")
     pieces = (alive, working, idle, odd)
-    shown = why.lines(Session(Observation("demo", "s", pieces), judge(pieces)))
+    screen = Screen(80, colour=False, home=None, now=0.0)
+    shown = why.lines(Session(Observation("demo", "s", pieces), judge(pieces)), screen)
     text = "\n".join(shown)
     assert text.index("decided by") < text.index("/record") < text.index("overruled")
     assert text.index("overruled") < text.index("/journal@7")

@@ -25,7 +25,8 @@ def root_of(environ: Environ) -> str | None:
 
 def home_of(process: Process, look: Look) -> str:
     """Its CODEX_HOME, as the kernel names it, so that two of them can be compared."""
-    return os.path.realpath(root_of(look.environ_of(process)) or "/nonexistent")
+    root = root_of(look.environ_of(process)) or "/nonexistent"
+    return os.path.realpath(os.path.join(process.cwd or "/", root))
 
 
 def find(root: str, session_id: str, look: Look) -> str | None:

@@ -156,7 +156,7 @@ def examined(path: str, look: Look) -> Rollout:
         look.problem("unsupported", "a compressed rollout (.jsonl.zst)", path)
         return Rollout()
     try:
-        said = examine(path, look)
+        said = look.read(path, examine)
     except Gone:
         return Rollout()
     except SourceError as error:

@@ -4,10 +4,19 @@ from __future__ import annotations
 
 from agentctl.errors import Gone, SourceError
 from agentctl.truth import files, jsonl
-from agentctl.truth.look import Environ, Look, xdg
+from agentctl.truth.look import Environ, Look, home
 from agentctl.truth.procfs import Process
 
 DELETED = " (deleted)"
+
+
+def xdg(environ: Environ, variable: str, default: str) -> str | None:
+    """An XDG base directory: the variable if absolute, else `default` below the home."""
+    given = environ.get(variable, "")
+    if given.startswith("/"):
+        return given
+    base = home(environ)
+    return f"{base}/{default}" if base else None
 
 
 def data_home(environ: Environ) -> str | None:

@@ -7,15 +7,14 @@ import gc
 import json
 import os
 import sys
-import time
+from collections.abc import Iterator
 from typing import Any, NoReturn
 
-from agentctl import asking
 from agentctl.cli import arguments as words
 from agentctl.cli import ask, rows, table, text
+from agentctl.cli.ask import Answer, Asker, Screen, here, show
 from agentctl.cli.verb import Parser
 from agentctl.errors import UsageError
-from agentctl.truth.look import home
 from agentctl.truth.model import STATUSES, Session
 from agentctl.truth.survey import Survey, Wanted
 from agentctl.wire import shapes
@@ -59,32 +58,34 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.watch:
         _watch(arguments)
     gc.disable()  # thousands of values, each in use until the end: there is nothing to collect
-    found = _ask(arguments)
+    return show(answer(arguments, here()))
+
+
+def answer(arguments: argparse.Namespace, asker: Asker) -> Answer:
+    found = _found(arguments, asker)
     if arguments.json:
-        _print_json(found)
-    else:
-        print("\n".join(_lines(found, arguments, time.time())))
-        ask.show_problems(found.problems)
-    return 0
+        return Answer(_json(found))
+    shown = _lines(found, arguments, asker.screen())
+    return Answer(("\n".join(shown), "\n"), ask.footer(found.problems))
 
 
-def _ask(arguments: argparse.Namespace) -> Survey:
+def _found(arguments: argparse.Namespace, asker: Asker) -> Survey:
     since = arguments.since or 0.0
     ended = arguments.all or arguments.since is not None or "stopped" in (arguments.status or ())
-    found = asking.everything(Wanted(since) if ended else None, arguments.adapter, arguments.deadline)
+    found = asker.survey(Wanted(since) if ended else None, arguments.adapter, arguments.deadline)
     narrow = arguments.status or arguments.group or arguments.cwd is not None
-    kept = [s for s in found.sessions if _matches(s, arguments)] if narrow else found.sessions
+    kept = [s for s in found.sessions if _matches(s, arguments, asker)] if narrow else found.sessions
     return Survey(rows.in_order(kept), found.problems)
 
 
-def _matches(session: Session, arguments: argparse.Namespace) -> bool:
+def _matches(session: Session, arguments: argparse.Namespace, asker: Asker) -> bool:
     if arguments.status and session.verdict.status not in arguments.status:
         return False
     if arguments.group and (session.launch is None or session.launch.group != arguments.group):
         return False
     if arguments.cwd is None:
         return True
-    below = os.path.realpath(arguments.cwd).rstrip("/") + "/"
+    below = os.path.realpath(os.path.join(asker.cwd, arguments.cwd)).rstrip("/") + "/"
     cwd = session.seen.facts.cwd
     return cwd is not None and f"{_real(cwd)}/".startswith(below)
 
@@ -94,11 +95,11 @@ def _real(path: str) -> str:
     return path if "\0" in path or not path.startswith("/") else os.path.realpath(path)
 
 
-def _lines(found: Survey, arguments: argparse.Namespace, now: float) -> list[str]:
+def _lines(found: Survey, arguments: argparse.Namespace, screen: Screen) -> list[str]:
     if not found.sessions:
         return [_nothing(arguments)]
-    given = rows.cells(found.sessions, now, home(os.environ))
-    return table.render(rows.LAYOUT, given, text.columns(), colour=text.coloured())
+    given = rows.cells(found.sessions, screen.now, screen.home)
+    return table.render(rows.LAYOUT, given, screen.columns, colour=screen.colour)
 
 
 def _nothing(arguments: argparse.Namespace) -> str:
@@ -111,18 +112,17 @@ def _nothing(arguments: argparse.Namespace) -> str:
     return f"{live}; `agentctl list -a` shows the ended ones"
 
 
-def _print_json(found: Survey) -> None:
+def _json(found: Survey) -> Iterator[str]:
     """One session a line, a page of them at a time: as fast as it gets, and pleasant to grep."""
     from agentctl.wire import encode
 
-    write = sys.stdout.write
-    write(f'{{"version":{shapes.VERSION},"sessions":[')
+    yield f'{{"version":{shapes.VERSION},"sessions":['
     for start in range(0, len(found.sessions), PAGE):
         page = map(encode.session, found.sessions[start : start + PAGE])
-        write((",\n" if start else "\n") + ",\n".join(page))
-    write('],\n"problems":[')
-    write(",".join("\n" + json.dumps(shapes.problem(p)) for p in found.problems))
-    write("]}\n")
+        yield (",\n" if start else "\n") + ",\n".join(page)
+    yield '],\n"problems":['
+    yield ",".join("\n" + json.dumps(shapes.problem(p)) for p in found.problems)
+    yield "]}\n"
 
 
 def _watch(arguments: argparse.Namespace) -> NoReturn:
@@ -134,13 +134,16 @@ def _watch(arguments: argparse.Namespace) -> NoReturn:
     stdout = select.poll()
     stdout.register(sys.stdout, 0)  # asks for nothing but the news that nobody reads any more
     while True:
-        found = _ask(arguments)
+        asker = here()
+        found, screen = _found(arguments, asker), asker.screen()
         if arguments.json:
             shape = shapes.envelope(found.sessions, found.problems)
             picture, current = json.dumps(shape), json.dumps(_lasting(shape))
         else:
-            picture = "\n".join(_lines(found, arguments, time.time()))
-            current = "\n".join([*_lines(found, arguments, 0.0), *map(ask.told, found.problems)])
+            picture = "\n".join(_lines(found, arguments, screen))
+            current = "\n".join(
+                [*_lines(found, arguments, screen._replace(now=0.0)), *map(ask.told, found.problems)]
+            )
         if sys.stdout.isatty() and not arguments.json:
             sys.stdout.write(_screen(picture.split("\n"), found))
         elif current != last:

@@ -7,6 +7,7 @@ import json
 
 from agentctl.cli import arguments as words
 from agentctl.cli import ask
+from agentctl.cli.ask import here
 from agentctl.cli.said import Conversation, lines
 from agentctl.cli.verb import Parser
 from agentctl.cli.verbs.why import lines as headline
@@ -35,7 +36,7 @@ def run(arguments: argparse.Namespace) -> int:
         shape = shapes.envelope([session], problems)
         print(json.dumps({**shape, "messages": [shapes.message(m) for m in messages]}, indent=1))
         return 0
-    print("\n".join(headline(session)[:2]))
+    print("\n".join(headline(session, here().screen())[:2]))
     for message in messages:
         print("\n".join(lines(message, most=LINES)))
     if not messages:

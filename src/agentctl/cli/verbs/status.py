@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import argparse
-import os
-import time
 
 from agentctl.cli import arguments as words
 from agentctl.cli import ask, rows, text
+from agentctl.cli.ask import Answer, Asker, Screen, here, show
 from agentctl.cli.verb import Parser
 from agentctl.truth.clock import rfc3339
-from agentctl.truth.look import home
 from agentctl.truth.model import HookRun, Launch, Session, Tokens
 
 EXAMPLES = """\
@@ -26,22 +24,25 @@ def parser() -> Parser:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    return ask.show_one(arguments, lines)
+    return show(answer(arguments, here()))
 
 
-def lines(session: Session) -> list[str]:
-    known = [(name, value) for name, value in _facts(session) if value]
-    colour = text.coloured()
-    return [f"{text.paint(text.pad(n, 14), 'dim', on=colour)}{text.one_line(v)}" for n, v in known]
+def answer(arguments: argparse.Namespace, asker: Asker) -> Answer:
+    return ask.about_one(arguments, asker, lines)
 
 
-def _facts(session: Session) -> list[tuple[str, str | None]]:
+def lines(session: Session, screen: Screen) -> list[str]:
+    known = [(name, value) for name, value in _facts(session, screen) if value]
+    titles = [text.paint(text.pad(name, 14), "dim", on=screen.colour) for name, _ in known]
+    return [f"{title}{text.one_line(v)}" for title, (_, v) in zip(titles, known, strict=True)]
+
+
+def _facts(session: Session, screen: Screen) -> list[tuple[str, str | None]]:
     seen, verdict, facts = session.seen, session.verdict, session.seen.facts
-    place = home(os.environ)
-    note = session.launch
+    place, now, note = screen.home, screen.now, session.launch
     return [
         ("id", seen.session_id or "none yet"),
-        ("status", _status(session)),
+        ("status", _status(session, now)),
         ("because", verdict.reason),
         ("exit code", str(verdict.exit_code) if verdict.exit_code is not None else None),
         ("agent", f"{seen.adapter} {facts.agent_version or ''}".rstrip()),
@@ -51,17 +52,17 @@ def _facts(session: Session) -> list[tuple[str, str | None]]:
         ("model", facts.model),
         ("title", facts.title),
         ("prompt", facts.prompt),
-        ("started", _moment(facts.started_at)),
-        ("last activity", _moment(facts.last_activity_at)),
+        ("started", _moment(facts.started_at, now)),
+        ("last activity", _moment(facts.last_activity_at, now)),
         ("tokens", _tokens(facts.tokens)),
         ("cost", f"${facts.cost_usd:.4f}" if facts.cost_usd is not None else None),
         ("parent", facts.parent_id),
         ("transcript", text.tilde(seen.transcript, place) if seen.transcript else None),
-        *(_launch(note) if note is not None else ()),
+        *(_launch(note, now) if note is not None else ()),
     ]
 
 
-def _launch(note: Launch) -> list[tuple[str, str | None]]:
+def _launch(note: Launch, now: float) -> list[tuple[str, str | None]]:
     tree = note.worktree
     return [
         ("launch", note.id),
@@ -71,7 +72,10 @@ def _launch(note: Launch) -> list[tuple[str, str | None]]:
         ("worktree", f"{tree.path}, branch {tree.branch} from {tree.base[:12]}" if tree else None),
         *((f"meta {key}", value) for key, value in note.meta),
         *((run.hook, _hook(run)) for run in note.hooks),
-        ("timeout", f"stopped at {_moment(note.expired_at)}" if note.expired_at is not None else None),
+        (
+            "timeout",
+            f"stopped at {_moment(note.expired_at, now)}" if note.expired_at is not None else None,
+        ),
     ]
 
 
@@ -82,7 +86,7 @@ def _hook(run: HookRun) -> str:
     return f"{how}{code}, {run.seconds:.1f} s: {run.command} (said: {run.output})"
 
 
-def _status(session: Session) -> str:
+def _status(session: Session, now: float) -> str:
     verdict = session.verdict
     parts: list[str] = [verdict.status]
     if verdict.outcome:
@@ -93,14 +97,14 @@ def _status(session: Session) -> str:
         parts.append("(activity unknown)")
     moment = rows.since(session)
     if moment is not None:
-        parts.append(f"· {text.age(time.time() - moment)}")
+        parts.append(f"· {text.age(now - moment)}")
     return " ".join(parts)
 
 
-def _moment(seconds: float | None) -> str | None:
+def _moment(seconds: float | None, now: float) -> str | None:
     if seconds is None:
         return None
-    return f"{rfc3339(seconds)} ({text.age(time.time() - seconds)} ago)"
+    return f"{rfc3339(seconds)} ({text.age(now - seconds)} ago)"
 
 
 def _tokens(tokens: Tokens | None) -> str | None:

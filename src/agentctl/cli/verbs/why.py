@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import argparse
-import os
-import time
 from collections.abc import Iterable
 
 from agentctl.cli import arguments as words
 from agentctl.cli import ask, rows, text
+from agentctl.cli.ask import Answer, Asker, Screen, here, show
 from agentctl.cli.verb import Parser
-from agentctl.truth.look import home
 from agentctl.truth.model import Evidence, Session
 
 EXAMPLES = """\
@@ -28,36 +26,39 @@ def parser() -> Parser:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    return ask.show_one(arguments, lines)
+    return show(answer(arguments, here()))
 
 
-def lines(session: Session) -> list[str]:
-    verdict, on = session.verdict, text.coloured()
+def answer(arguments: argparse.Namespace, asker: Asker) -> Answer:
+    return ask.about_one(arguments, asker, lines)
+
+
+def lines(session: Session, screen: Screen) -> list[str]:
+    verdict, on = session.verdict, screen.colour
     status = rows.word(session)
     colour = rows.COLOURS.get(status) or rows.COLOURS.get(verdict.status, "")
     head = f"{rows.name(session)}  {session.seen.adapter}  {text.paint(status, colour, on=on)}"
     shown = [head, text.one_line(verdict.reason)]
-    shown += _section("decided by", verdict.used, on=on)
-    shown += _section("overruled", verdict.overruled, on=on)
+    shown += _section("decided by", verdict.used, screen)
+    shown += _section("overruled", verdict.overruled, screen)
     unknown = _unknown(session)
     if unknown:
         shown += ["", text.paint("not known", "dim", on=on), f"  {', '.join(unknown)}"]
     return shown
 
 
-def _section(title: str, evidence: Iterable[Evidence], *, on: bool) -> list[str]:
-    found = list(evidence)
+def _section(title: str, evidence: Iterable[Evidence], screen: Screen) -> list[str]:
+    found, on, base = list(evidence), screen.colour, screen.home
     if not found:
         return []
     shown = ["", text.paint(title, "dim", on=on)]
     for piece in found:
         said = f"{piece.claim}: {piece.detail}" if piece.detail else piece.claim
-        when = f"{text.age(time.time() - piece.at)} ago" if piece.at is not None else "-"
+        when = f"{text.age(screen.now - piece.at)} ago" if piece.at is not None else "-"
         doubt = "" if piece.trusted else "  not trusted"
-        place = text.one_line(text.tilde(piece.address, home(os.environ)))
+        place = text.one_line(text.tilde(piece.address, base))
         shown.append(f"  {piece.authority:<8} {text.one_line(said):<20} {when:<9} {place}{doubt}")
         if piece.note:
-            base = home(os.environ)
             short = piece.note.replace(f"{base}/", "~/") if base else piece.note
             note = text.one_line(short)
             shown.append(text.paint(f"{'':11}{note}", "dim", on=on))
