@@ -8,7 +8,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 import agentctl
-from agentctl import asking, paths
+from agentctl import asking
 from agentctl.control import metrics
 from agentctl.store import db, ledger, locks
 from agentctl.truth import procfs
@@ -35,10 +35,6 @@ def seen(stage: DemoStage, monkeypatch: pytest.MonkeyPatch) -> DemoStage:
     for name, value in stage.environ.items():
         monkeypatch.setenv(name, value)
     return stage
-
-
-def nothing() -> Survey:
-    return Survey([], [])
 
 
 def test_sessions_by_agent_and_status(seen: DemoStage) -> None:
@@ -130,17 +126,7 @@ def test_of_this_process() -> None:
     assert resident >= private > 1 << 20
 
 
-def test_without_a_daemon_it_is_said_what_is_missing(tmp_path: Path) -> None:
-    environ = {"AGENTCTL_HOME": str(tmp_path)}
-    told = prometheus.text(metrics.collect(environ, nothing))
-    assert {f.name for f in metrics.collect(environ, nothing)} == {
-        name for name, known in FAMILIES.items() if known.origin == "now"
-    }
-    assert "agentctl_events_total" not in told
-
-
-def test_the_note_names_what_only_a_daemon_counts(seen: DemoStage) -> None:
-    last = metrics.without_a_daemon(seen.environ).splitlines()[-1]
-    assert last.startswith("# note: no daemon runs; these are counted by a daemon only: ")
-    assert "agentctl_events_total" in last
-    assert Path(paths.notes_file(seen.environ["AGENTCTL_HOME"])).exists() is False
+def test_all_that_is_known_without_a_daemon(tmp_path: Path) -> None:
+    told = metrics.collect({"AGENTCTL_HOME": str(tmp_path)}, lambda: Survey([], []))
+    assert {f.name for f in told} == {n for n, known in FAMILIES.items() if known.origin == "now"}
+    assert not list(tmp_path.iterdir())

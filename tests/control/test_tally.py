@@ -8,6 +8,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from agentctl.control import tally
 from agentctl.control.tally import Tally
+from agentctl.errors import Malformed
 from agentctl.store import db, journal
 from agentctl.store.journal import Event
 from agentctl.truth.clock import rfc3339
@@ -30,14 +31,19 @@ def read(given: Tally) -> Found:
     }
 
 
+def begun(path: str) -> Tally:
+    made = Tally(path)
+    made.catch_up()
+    return made
+
+
 def stopped(subject: str = "s1", at: float = 1000.0, **session: Any) -> Event:
     return Event("session.stopped", at, at, "pi", subject, None, {"session": session})
 
 
 def test_it_counts_from_now_on(path: str) -> None:
     journal.record(path, [Event("session.idle", 1.0)])
-    made = Tally(path)
-    made.catch_up()
+    made = begun(path)
     assert read(made).keys() == read(Tally(path)).keys()
     journal.record(path, [Event("session.idle", 2.0), Event("launch.started", 2.0, adapter="pi")])
     made.catch_up()
@@ -48,7 +54,7 @@ def test_it_counts_from_now_on(path: str) -> None:
 
 
 def test_what_is_pruned_stays_counted(path: str) -> None:
-    made = Tally(path)
+    made = begun(path)
     journal.record(path, [stopped(outcome="failed")])
     made.catch_up()
     with db.transaction(path) as connection:
@@ -59,7 +65,7 @@ def test_what_is_pruned_stays_counted(path: str) -> None:
 
 def test_a_journal_that_was_begun_anew_is_counted_too(path: str) -> None:
     journal.record(path, [Event("a.b", 1.0)] * 3)
-    made = Tally(path)
+    made = begun(path)
     for file in Path(path).parent.iterdir():
         file.unlink()
     journal.record(path, [Event("a.b", 2.0)])
@@ -69,7 +75,7 @@ def test_a_journal_that_was_begun_anew_is_counted_too(path: str) -> None:
 
 def test_much_is_counted_in_several_goes(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tally, "AT_ONCE", 500)
-    made = Tally(path)
+    made = begun(path)
     journal.record(path, [Event("a.b", 1.0)] * 1200)
     made.catch_up()
     assert read(made)["events_total", ("a.b",)] == 500
@@ -131,3 +137,16 @@ def test_surveys(path: str) -> None:
     made = Tally(path)
     made.surveyed(0.03)
     assert read(made)["survey_duration_seconds_bucket", ("0.05",)] == 1
+
+
+def test_a_journal_that_cannot_be_read_yet_is_counted_from_when_it_can(path: str) -> None:
+    Path(path).write_text("not a database at all, however long it is\n" * 99)
+    made = Tally(path)
+    with pytest.raises(Malformed):
+        made.catch_up()
+    Path(path).unlink()
+    journal.record(path, [Event("a.b", 1.0)])
+    made.catch_up()
+    journal.record(path, [Event("a.b", 2.0)])
+    made.catch_up()
+    assert read(made)["events_total", ("a.b",)] == 1

@@ -1,5 +1,6 @@
 """What we write is what the official client reads."""
 
+import json
 import math
 
 import pytest
@@ -86,3 +87,15 @@ def test_a_note_for_people_is_passed_over() -> None:
     written = prometheus.comment("HELP yourself\nTYPE this") + "m 1\n"
     assert written.startswith("# note: HELP yourself\\nTYPE this\n")
     assert read(written) == [("m", {}, 1.0)]
+
+
+@given(value=st.floats())
+def test_plain_values_and_back(value: float) -> None:
+    made = Histogram((1.0,))
+    made.observe(0.5)
+    given = [
+        Family("left", "gauge", "apples", [Sample({"kind": "red"}, value)]),
+        Family("took", "histogram", "time", made.samples({"adapter": "pi"})),
+    ]
+    told = json.loads(json.dumps(prometheus.shapes(given), allow_nan=False))
+    assert prometheus.text(prometheus.families(told)) == prometheus.text(given)

@@ -17,6 +17,7 @@ VERBS = {
     "unlock": "release a directory (short for lock release)",
     "prune": "forget launches that ended long ago, and what crashes left",
     "daemon": "start, stop and see what works while nobody looks",
+    "metrics": "what there is to measure, as Prometheus reads it",
     "config": "every setting, and where it came from",
     "doctor": "what agentctl can see here, and what it cannot",
     "demo": "see it work on built-in demo agents, in a temporary home",

@@ -16,7 +16,6 @@ from agentctl.truth import files
 from agentctl.truth.model import Session
 from agentctl.truth.sqlite_ro import Database
 from agentctl.truth.survey import Survey
-from agentctl.wire import metric_families, prometheus
 from agentctl.wire.metric_families import FAMILIES, family
 from agentctl.wire.prometheus import Family, Sample
 
@@ -52,13 +51,6 @@ def of_state(path: str | None) -> Iterator[Family]:
         except SourceError as error:
             problems.add(error.kind)
     yield _summed("agentctl_state_problems", ((kind, 1) for kind in problems))
-
-
-def without_a_daemon(environ: Mapping[str, str]) -> str:
-    """The text, with a word on what is not in it."""
-    missing = ", ".join(metric_families.only_of_a_daemon())
-    note = prometheus.comment(f"no daemon runs; these are counted by a daemon only: {missing}")
-    return prometheus.text(collect(environ)) + note
 
 
 def of_process(start: float) -> Iterator[Family]:

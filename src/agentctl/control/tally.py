@@ -30,24 +30,26 @@ class Tally:
     """Belongs to one thread at a time."""
 
     def __init__(self, path: str) -> None:
-        """From now on: what the journal holds already was before. Raises SourceError."""
         self._path = path
-        self._seq = journal.last(path)
+        self._seq: int | None = None  # of the last event counted
         self._counts: dict[str, dict[Key, float]] = {}
         self._lengths: dict[str, Histogram] = {}
         self._surveys = Histogram(SURVEYS)
         self._before: dict[tuple[str, str], Totals] = {}
 
     def catch_up(self) -> None:
-        """Raises SourceError; what was counted before stays so."""
-        if journal.last(self._path) < self._seq:  # it was deleted, and begun anew
-            self._seq = 0
-        end = self._seq + AT_ONCE
-        while self._seq < end:
-            events = journal.after(self._path, self._seq)
+        """The first time: begins here, for what the journal holds already was before. Raises
+        SourceError; what was counted stays so."""
+        last = journal.last(self._path)
+        if self._seq is None:
+            self._seq = last
+        seq = 0 if last < self._seq else self._seq  # 0: it was deleted, and begun anew
+        end = seq + AT_ONCE
+        while seq < end:
+            events = journal.after(self._path, seq)
             for event in events:
                 self.count(event)
-                self._seq = event.seq or self._seq
+                seq = self._seq = event.seq or seq
             if len(events) < journal.PAGE:
                 return
 

@@ -21,6 +21,7 @@ from agentctl.daemon.bell import Bell
 from agentctl.daemon.guard import Guard
 from agentctl.daemon.memory import private_bytes
 from agentctl.daemon.methods import Methods
+from agentctl.daemon.metrics import Metrics
 from agentctl.daemon.presence import Presence
 from agentctl.daemon.server import Server
 from agentctl.daemon.singleton import Singleton
@@ -54,6 +55,7 @@ def parts(app: App) -> list[Part]:
     return [
         Guard((app.lock.path, app.server.path), app.look_after_home),
         Presence(app.notes, app.lock.holder.identity, app.bell),
+        app.metrics,
     ]
 
 
@@ -67,6 +69,7 @@ class App:
         self.notes = paths.notes_file(lock.home)
         self.bell = Bell()
         self.server = Server(self.home, Methods(self))
+        self.metrics = Metrics(self.notes, environ, lock.holder.since)
         self.parts = parts(self)
         self._failed: dict[str, str] = {}  # parts that did not start, and why
         self._loop: asyncio.AbstractEventLoop

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, cast
 from agentctl import __version__
 from agentctl.daemon.connection import Peer
 from agentctl.errors import Fault
-from agentctl.wire import lines
+from agentctl.wire import lines, prometheus
 from agentctl.wire.lines import Request
 
 if TYPE_CHECKING:
@@ -36,6 +36,7 @@ class Methods:
             "ask": self._ask,
             "events.subscribe": self._subscribe,
             "daemon.status": self._status,
+            "metrics": self._metrics,
             "shutdown": self._shutdown,
         }
 
@@ -79,6 +80,12 @@ class Methods:
     async def _status(self, params: Params, _: Peer) -> dict[str, Any]:
         _typed(params)
         return self._app.status()
+
+    async def _metrics(self, params: Params, _: Peer) -> dict[str, Any]:
+        _typed(params)
+        loop = asyncio.get_running_loop()
+        families = await loop.run_in_executor(self._worker, self._app.metrics.families)
+        return {"families": prometheus.shapes(families)}
 
     async def _shutdown(self, params: Params, peer: Peer) -> dict[str, Any]:
         _typed(params)

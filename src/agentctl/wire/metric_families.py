@@ -13,6 +13,14 @@ from agentctl.wire.prometheus import Family, Sample, Type
 Origin = Literal["now", "daemon"]
 
 
+FAMILY_FIELDS: tuple[tuple[str, str, str], ...] = (
+    ("name", "string", "of the family"),
+    ("type", "string", "counter, gauge or histogram"),
+    ("help", "string", "what it tells"),
+    ("samples", "array", "name (of a histogram: with _bucket, _sum or _count), labels, value: a number, or NaN, +Inf, -Inf as a string"),
+)  # fmt: skip
+
+
 class Known(NamedTuple):
     type: Type
     labels: tuple[str, ...]

@@ -5,7 +5,8 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Literal, NamedTuple
+from math import inf, isfinite
+from typing import Any, Literal, NamedTuple
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 Type = Literal["counter", "gauge", "histogram"]
@@ -41,7 +42,7 @@ class Histogram:
         """Each bucket holds what the smaller ones hold, as the format wants it."""
         mine, below = dict(labels or {}), 0
         found = []
-        for bound, count in zip((*self._bounds, float("inf")), self._counts, strict=True):
+        for bound, count in zip((*self._bounds, inf), self._counts, strict=True):
             below += count
             found.append(Sample({**mine, "le": number(bound)}, below, "_bucket"))
         return [*found, Sample(mine, self._sum, "_sum"), Sample(mine, below, "_count")]
@@ -59,6 +60,43 @@ def text(families: Iterable[Family]) -> str:
     return "".join(f"{line}\n" for line in lines)
 
 
+def shapes(families: Iterable[Family]) -> list[dict[str, Any]]:
+    """The same as plain values."""
+    return [
+        {
+            "name": family.name,
+            "type": family.type,
+            "help": family.help,
+            "samples": [
+                {"name": family.name + s.suffix, "labels": dict(s.labels), "value": _value(s.value)}
+                for s in family.samples
+            ],
+        }
+        for family in families
+    ]
+
+
+def families(told: Iterable[Mapping[str, Any]]) -> list[Family]:
+    """Out of such values. Raises KeyError, TypeError or ValueError for what is none."""
+    return [
+        Family(
+            str(given["name"]),
+            given["type"],
+            str(given["help"]),
+            [
+                Sample(s["labels"], float(s["value"]), s["name"].removeprefix(given["name"]))
+                for s in given["samples"]
+            ],
+        )
+        for given in told
+    ]
+
+
+def _value(value: float) -> float | str:
+    """JSON has no word for what is no number."""
+    return value if isfinite(value) else number(value)
+
+
 def comment(words: str) -> str:
     """A line for people. HELP and TYPE as its first word would be taken for more than that."""
     return f"# note: {_escaped(words)}\n"
@@ -66,10 +104,8 @@ def comment(words: str) -> str:
 
 def number(value: float) -> str:
     """As Go reads it, which has its own words for what is no number."""
-    if value != value:  # noqa: PLR0124 - nan alone is not itself
-        return "NaN"
-    if value in (float("inf"), float("-inf")):
-        return "+Inf" if value > 0 else "-Inf"
+    if not isfinite(value):
+        return "+Inf" if value > 0 else "-Inf" if value < 0 else "NaN"
     return str(int(value)) if value == int(value) and abs(value) < 1e15 else repr(float(value))
 
 

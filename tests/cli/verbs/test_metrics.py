@@ -1,0 +1,105 @@
+"""`agentctl metrics`, with a daemon and without."""
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from prometheus_client.parser import text_string_to_metric_families
+
+from agentctl.errors import NoDaemon
+from agentctl.wire import rpc
+from agentctl.wire.metric_families import FAMILIES, only_of_a_daemon
+from tests.fakes.demo import DemoStage
+from tests.running import agentctl_of, environ_of
+from tests.waiting import until
+
+
+@contextmanager
+def daemon_of(stage: DemoStage) -> Iterator[None]:
+    child = subprocess.Popen(
+        [sys.executable, "-m", "agentctl.daemon"],
+        env=environ_of(stage, AGENTCTL_METRICS_PORT="0"),
+        stdin=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    try:
+        until(lambda: _answers(stage.environ["AGENTCTL_HOME"]), "it answers")
+        yield
+    finally:
+        child.kill()
+        child.wait()
+
+
+def _answers(home: str) -> bool:
+    try:
+        rpc.connect(home).close()
+    except NoDaemon:
+        return False
+    return True
+
+
+def values(text: str) -> dict[tuple[str, tuple[str, ...]], float]:
+    return {
+        (sample.name, tuple(sample.labels.values())): sample.value
+        for family in text_string_to_metric_families(text)
+        for sample in family.samples
+    }
+
+
+def test_without_a_daemon_it_looks_itself_and_says_what_is_missing(stage: DemoStage) -> None:
+    stage.start().do("ask")
+    ran = agentctl_of(stage, "metrics")
+    assert (ran.code, ran.err) == (0, "")
+    assert values(ran.out)["agentctl_sessions", ("demo", "waiting")] == 1
+    assert ran.lines[-1].startswith("# note: no daemon was asked; only a daemon counts these: ")
+    assert all(name in ran.lines[-1] for name in only_of_a_daemon())
+
+
+def test_a_daemon_is_asked(stage: DemoStage) -> None:
+    stage.start().do("ask")
+    with daemon_of(stage):
+        told = agentctl_of(stage, "metrics")
+        assert (told.code, told.err) == (0, "")
+        found = values(told.out)
+        assert found["agentctl_sessions", ("demo", "waiting")] == 1
+        assert ("agentctl_daemon_start_time_seconds", ()) in found
+        assert "# note" not in told.out
+        for alone in (
+            agentctl_of(stage, "metrics", "--no-daemon"),
+            agentctl_of(stage, "metrics", AGENTCTL_NO_DAEMON="1"),
+        ):
+            assert ("agentctl_daemon_start_time_seconds", ()) not in values(alone.out)
+
+
+def test_json(stage: DemoStage) -> None:
+    stage.start().do("ask")
+    told = agentctl_of(stage, "metrics", "--json").json()
+    assert told["version"] == 1
+    assert told["missing"] == only_of_a_daemon()
+    assert {f["name"] for f in told["families"]} | set(told["missing"]) == set(FAMILIES)
+    [sessions] = [f for f in told["families"] if f["name"] == "agentctl_sessions"]
+    labels = {"adapter": "demo", "status": "waiting"}
+    assert sessions["samples"] == [{"name": "agentctl_sessions", "labels": labels, "value": 1}]
+
+
+def test_a_daemon_that_cannot_be_spoken_with_is_told_and_passed_over(stage: DemoStage) -> None:
+    """Another user's, or of another protocol: here, one that says what no daemon says."""
+    home = Path(stage.environ["AGENTCTL_HOME"])
+    home.mkdir()
+    program = (
+        "import socket; s = socket.socket(socket.AF_UNIX); s.bind('s'); s.listen()\n"
+        "import os; os.rename('s', 'daemon.sock')\n"
+        'while True: c, _ = s.accept(); c.recv(999); c.sendall(b\'{"id": 1, "result": {}}\\n\')'
+    )
+    child = subprocess.Popen([sys.executable, "-c", program], cwd=home)
+    try:
+        until((home / "daemon.sock").exists, "it listens")
+        ran = agentctl_of(stage, "metrics")
+        assert ran.code == 0
+        assert ran.err.endswith("; looked without it\n")
+        assert "agentctl_build_info" in ran.out
+    finally:
+        child.kill()
+        child.wait()
