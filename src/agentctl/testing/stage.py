@@ -51,6 +51,7 @@ class Stage:
             "PATH": "/usr/bin:/bin",
             "TMPDIR": str(root),
             "AGENTCTL_SETTLE": "0",  # fakes fail when they are told to: a launch need not stay
+            "AGENTCTL_METRICS_PORT": "0",  # any: many stages have a daemon at the same time
             MARKER: self.marker,
         }
 

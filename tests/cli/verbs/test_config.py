@@ -15,7 +15,9 @@ from tests.running import agentctl_of as agentctl_as_staged
 
 def agentctl_of(stage: DemoStage, *words: str, **more: str) -> Ran:
     """Without what the stage itself has set."""
-    return agentctl_as_staged(stage, *words, **{"AGENTCTL_SETTLE": "", **more})
+    return agentctl_as_staged(
+        stage, *words, **{"AGENTCTL_SETTLE": "", "AGENTCTL_METRICS_PORT": "", **more}
+    )
 
 
 def _file(stage: DemoStage) -> Path:
