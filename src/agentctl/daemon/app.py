@@ -91,11 +91,11 @@ class App:
 
     def end(self, why: str) -> None:
         """From any thread, also more than once."""
-        self._loop.call_soon_threadsafe(self._end, why)
+        self._soon(self._end, why)
 
     def look_after_home(self) -> None:
         """From any thread: one of the files by which we are found may be gone."""
-        self._loop.call_soon_threadsafe(self._look_after_home)
+        self._soon(self._look_after_home)
 
     def status(self) -> dict[str, Any]:
         holder = self.lock.holder
@@ -145,7 +145,9 @@ class App:
         let go of."""
         began = time.monotonic()
         self.server.close()
-        stopping = [self._stopped(part) for part in self.parts if part.name not in self._failed]
+        # In a home that is not ours any more nothing is to be written: it is as after a kill -9.
+        to_stop = self.parts if self.lock.still_ours() else []
+        stopping = [self._stopped(part) for part in to_stop if part.name not in self._failed]
         drained = asyncio.ensure_future(self.server.drained())
         _, late = await asyncio.wait([*stopping, drained], timeout=DRAIN)
         for one in late:
@@ -164,13 +166,19 @@ class App:
                 part.stop()
             except Exception:  # the fence
                 log.exception("%s did not stop well", part.name)
-            self._loop.call_soon_threadsafe(done.set)
+            self._soon(done.set)
 
         async def wait() -> None:
             await done.wait()
 
         threading.Thread(target=stop, name=f"stop {part.name}", daemon=True).start()
         return self._loop.create_task(wait(), name=part.name)
+
+    def _soon(self, call: Callable[..., None], *words: str) -> None:
+        try:
+            self._loop.call_soon_threadsafe(call, *words)
+        except RuntimeError:  # the loop is closed: we have ended, and this thread was left behind
+            pass
 
     def _look_after_home(self) -> None:
         if self._over.is_set():
