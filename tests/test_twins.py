@@ -46,6 +46,7 @@ ALONE = {
     "testing/player.py": "is the program of the fake agents: every adapter's tests run it",
     "testing/puppet.py": "drives the fake agents: every adapter's tests use it",
     "testing/stage.py": "the fake agents' home: every adapter's tests use it",
+    "truth/event.py": "values without behaviour",
     "truth/model.py": "values without behaviour",
 }
 # Places where tests are about no single module.

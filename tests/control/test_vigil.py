@@ -10,11 +10,10 @@ import pytest
 
 from agentctl import asking
 from agentctl.control import vigil as module
-from agentctl.control.vigil import Awaited, Subject, Vigil
+from agentctl.control.vigil import Awaited, Vigil
 from agentctl.testing import Puppet, Stage
 from agentctl.truth import procfs
-from agentctl.truth.judge import judge
-from agentctl.truth.model import Evidence, Observation, ProcessIdentity, Session
+from agentctl.truth.model import ProcessIdentity, Session
 from agentctl.truth.survey import Survey
 from agentctl.truth.watch import Watch
 from tests.fakes.demo import DemoStage
@@ -163,7 +162,7 @@ def test_an_end_before_its_process_is_watched_is_not_missed(
         return open_(self, identity)
 
     monkeypatch.setattr(Vigil, "_open", late)
-    monkeypatch.setattr(Subject, "files", lambda _: iter(()))  # no file of it is news
+    monkeypatch.setattr("agentctl.control.traces.files_of", lambda _: iter(()))  # no file of it is news
     assert Kept(monkeypatch, [session]).end() == ["stopped"]
 
 
@@ -408,15 +407,3 @@ def test_a_doubt_outlasts_the_end_of_one_of_two(
     other.kill()
     assert kept.end() == ["stopped"]
     assert kept.looks < 6
-
-
-def test_where_its_files_are() -> None:
-    evidence = (
-        Evidence("alive", "proc:7@7", "kernel", note="bound by pid record: /live/7.json"),
-        Evidence("working", "/db/x.db#ses_1/msg_2", "journal"),
-        Evidence("working", "/t/s@1.jsonl@512", "journal"),
-        Evidence("gone", "/proc", "kernel"),
-    )
-    seen = Observation("demo", "s", evidence, transcript="/db/x.db", tied_by="/live/7.json")
-    found = list(dict.fromkeys(Subject(Session(seen, judge(evidence))).files()))
-    assert found == ["/db/x.db", "/db/x.db-wal", "/live/7.json", "/t/s@1.jsonl"]

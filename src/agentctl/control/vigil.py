@@ -3,17 +3,15 @@ clock: the watch is set up, then we look, then we sleep, so that nothing is miss
 
 from __future__ import annotations
 
-import re
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Literal
 
 from agentctl import asking
-from agentctl.control import ending
+from agentctl.control import ending, parting, traces
 from agentctl.errors import Gone, SourceError
 from agentctl.truth import procfs
-from agentctl.truth.judge import judge
-from agentctl.truth.model import Evidence, Problem, ProcessIdentity, Session
+from agentctl.truth.model import Problem, ProcessIdentity, Session
 from agentctl.truth.pidfd import Handle
 from agentctl.truth.survey import Wanted
 from agentctl.truth.watch import Watch
@@ -35,7 +33,6 @@ AGAIN = 0.25
 # Seconds that a doubt may last, counted anew when a process ends. One that is ending has removed its
 # record and lost its arguments, and is alive all the same: nobody can tell then what it runs.
 DOUBT = 2.0
-_PLACE = re.compile(r"(/.+?)(?:@\d+|#.*)?")  # a file, with the place in it
 
 
 class Subject:
@@ -87,17 +84,6 @@ class Subject:
         unclear = self.session.verdict.status == "unknown"
         self.hopeless = self.doubted is not None and unclear and now >= self.doubted + DOUBT
         self.doubted = (self.doubted if self.doubted is not None else now) if unclear else None
-
-    def files(self) -> Iterator[str]:
-        """All that may change when it does."""
-        seen = self.session.seen
-        if seen.transcript is not None:
-            yield seen.transcript
-            yield f"{seen.transcript}-wal"  # a database's latest
-        for address in (seen.tied_by, *(piece.address for piece in seen.evidence)):
-            place = _PLACE.fullmatch(address)
-            if place and not address.startswith("/proc"):
-                yield place[1]
 
 
 class Vigil:
@@ -177,7 +163,7 @@ class Vigil:
             return subject.session
         handle = self._handles.get(owner)
         ended = handle.wait(0) if handle is not None else procfs.current(owner) is None
-        return _gone(subject.session, owner, handle) if ended else subject.session
+        return parting.gone(subject.session, owner, handle) if ended else subject.session
 
     def _complete(self, subject: Subject) -> Session:
         """With the exit code, where we are the ones to know it."""
@@ -198,7 +184,7 @@ class Vigil:
             self._drop(identity)
         news = [self._open(identity) for identity in owners - self._handles.keys()]
         for subject in self.pending:
-            for path in dict.fromkeys(subject.files()):
+            for path in dict.fromkeys(traces.files_of(subject.session)):
                 try:
                     news.append(self._watch.add_file(path))
                 except SourceError as error:  # its directory is closed to us; its process is not
@@ -238,23 +224,6 @@ class Vigil:
             woken = ends.wait(_least(_left(end), seconds))
         self._heard |= {identity for identity, handle in living.items() if handle.wait(0)}
         return woken
-
-
-def _gone(session: Session, owner: ProcessIdentity, handle: Handle | None) -> Session:
-    """A process that never had a session, or whose session left no file. Without a handle, it ended
-    before we had one."""
-    address, code = owner.address, handle.exit_code() if handle is not None else None
-    evidence = [Evidence("gone", address, "kernel", note="it ended while we waited for it")]
-    if code is not None:
-        evidence.append(Evidence("exited", address, "kernel", value=code))
-    seen = session.seen._replace(owner=None, evidence=(*evidence, *_said(session)))
-    return session._replace(seen=seen, verdict=judge(seen.evidence))
-
-
-def _said(session: Session) -> list[Evidence]:
-    """What was true when we last looked: how it went on until its end, it does not tell."""
-    kept = (piece for piece in session.seen.evidence if piece.claim not in ("alive", "gone"))
-    return [piece._replace(trusted=False) for piece in kept]
 
 
 def _least(left: float | None, seconds: float) -> float:

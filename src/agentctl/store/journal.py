@@ -9,13 +9,28 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Iterable, Mapping
-from typing import Any, NamedTuple
+from collections.abc import Iterable
+from typing import Any
 
 from agentctl.errors import Gone
 from agentctl.store import db
 from agentctl.truth import files
+from agentctl.truth.event import Event
 from agentctl.truth.sqlite_ro import Database
+
+__all__ = [
+    "Event",
+    "after",
+    "append",
+    "before",
+    "first",
+    "last",
+    "last_told",
+    "of",
+    "plain",
+    "prune",
+    "record",
+]
 
 PAGE = 500  # events read at once
 KEEP = 7 * 86400.0  # seconds, by default
@@ -27,17 +42,6 @@ _PRUNE = (
     "delete from event where seen_at < ? and seq not in (select seq from outbox)"
     " and seq not in (select seq from last_word where type <> 'session.stopped')"
 )
-
-
-class Event(NamedTuple):
-    type: str  # session.stopped, lock.acquired …
-    seen_at: float
-    at: float | None = None  # when it became true at the source; None: no source tells
-    adapter: str | None = None
-    subject: str | None = None  # the session's id; of a process without one, its address; a directory
-    group: str | None = None
-    body: Mapping[str, Any] = {}  # `session` as in list, the `evidence` that moved it, `data`
-    seq: int | None = None  # None: not in a journal
 
 
 def append(connection: sqlite3.Connection, event: Event) -> int:

@@ -9,7 +9,7 @@ import time
 from typing import Any
 
 from agentctl.store import journal
-from agentctl.store.journal import Event
+from agentctl.truth.event import Event
 from agentctl.truth.lock import Lock
 from agentctl.truth.model import HookRun
 

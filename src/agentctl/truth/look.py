@@ -90,7 +90,7 @@ class Look:
 
     def candidates(self, comms: frozenset[str]) -> list[Process]:
         """Live processes whose name could be one of these."""
-        found = [p for p in self.table.values() if p.alive and _named(p.comm, comms)]
+        found = [p for p in self.table.values() if p.alive and may_be_named(p.comm, comms)]
         return [p for p in found if self._inside(p)] if self.confine else found
 
     def started_at(self, process: Process) -> float:
@@ -276,7 +276,7 @@ def home(environ: Environ) -> str | None:
     return environ.get("HOME") or _home_of(os.getuid())
 
 
-def _named(comm: str, comms: frozenset[str]) -> bool:
+def may_be_named(comm: str, comms: frozenset[str]) -> bool:
     # "#.#.#" stands for a binary named after its version (~/.local/share/claude/versions/2.1.325)
     return comm in comms or ("#.#.#" in comms and comm[:1].isdigit() and comm.count(".") >= 2)
 

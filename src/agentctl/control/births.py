@@ -1,0 +1,65 @@
+"""Processes that have begun since we last asked.
+
+The kernel tells nobody without privileges of a birth, so this is asked by the clock: one read of 30
+bytes, which hold the number that was given out last. Only the processes behind the new numbers are then
+looked at, and for a while once more, since a process begins under its parent's name.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+
+from agentctl.errors import SourceError
+from agentctl.truth import procfs
+from agentctl.truth.procfs import Process
+
+YOUNG = 5.0  # seconds within which a new process may become another program
+MANY = 2000  # new numbers: rather read the table than ask for each
+
+
+class Births:
+    def __init__(self) -> None:
+        self._fd = os.open("/proc/loadavg", os.O_RDONLY)
+        self._boot = procfs.boot_id()
+        self._last = self._given_out()
+        self._young: dict[int, tuple[Process, float]] = {}  # with the moment after which it is not
+
+    def close(self) -> None:
+        os.close(self._fd)
+
+    def new(self) -> list[Process]:
+        """Those that began, or became another program soon after. A thread's number may be among them,
+        which costs its adapter a look and no more."""
+        now, before, self._last = time.monotonic(), self._last, self._given_out()
+        found = [p for pid in [*self._young] if (p := self._changed(pid, now)) is not None]
+        for pid in self._numbers(before):
+            process = self._read(pid)
+            if process is not None:
+                self._young[pid] = (process, now + YOUNG)
+                found.append(process)
+        return found
+
+    def _given_out(self) -> int:
+        return int(os.pread(self._fd, 128, 0).split()[4])
+
+    def _numbers(self, before: int) -> list[int]:
+        """Those given out since. They begin anew when there are no more."""
+        if before <= self._last <= before + MANY:
+            return list(range(before + 1, self._last + 1))
+        return [pid for pid in procfs.read_table() if pid not in self._young]
+
+    def _changed(self, pid: int, now: float) -> Process | None:
+        known, until = self._young[pid]
+        process = self._read(pid)
+        if process is None or process.identity != known.identity or now > until:
+            del self._young[pid]
+            return process if process is not None and process.comm != known.comm else None
+        self._young[pid] = (process, until)
+        return process if process.comm != known.comm else None
+
+    def _read(self, pid: int) -> Process | None:
+        try:
+            return procfs.read_process(pid, self._boot)
+        except SourceError:  # it has ended, as most do
+            return None

@@ -1,0 +1,238 @@
+"""Watches every session of this machine and tells what changes, when it changes.
+
+Woken by the end of a process or a change of a file; new processes are asked for by the clock (see
+`births`). Whatever woke us, what is told comes from a survey of that moment.
+
+Two things are told a moment later than they are seen, and never guessed meanwhile: that nobody can tell
+(a process that ends has lost its arguments before it is gone; 30 ms later all is clear), and the end of
+a launch whose shim has not yet written down the exit code.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING
+
+from agentctl import asking
+from agentctl.adapters.registry import load, registered
+from agentctl.control import parting, traces
+from agentctl.control.births import Births
+from agentctl.control.lookout import Happened, Lookout
+from agentctl.control.rhythm import Rhythm
+from agentctl.control.story import Key, Story, gap, key_of
+from agentctl.truth import procfs
+from agentctl.truth.event import Event
+from agentctl.truth.judge import judge
+from agentctl.truth.look import may_be_named
+from agentctl.truth.model import Evidence, Observation, Problem, ProcessIdentity, Session
+from agentctl.truth.survey import Survey, Wanted
+
+if TYPE_CHECKING:
+    from agentctl.truth.look import Environ
+    from agentctl.truth.memory import Warm
+
+BEAT = 0.1  # seconds between two questions for new processes: 30 bytes each
+# Seconds between two looks at everything: for a process that became an agent long after its birth,
+# and whatever else gives no sign.
+NET = 60.0
+DOUBT = 2.0  # seconds that nobody can tell, before that is told
+LOST = "the kernel had more changes to tell than it keeps"
+AWAY = "nobody watched"
+
+
+class Observer:
+    """Belongs to one thread; only `stop` is called from others."""
+
+    def __init__(
+        self,
+        story: Story,
+        tell: Callable[[list[Event]], None],
+        environ: Environ | None = None,
+        warm: Warm | None = None,
+    ) -> None:
+        self.problems: list[Problem] = []
+        self.looks = 0
+        self._story, self._tell = story, tell
+        self._environ, self._warm = environ if environ is not None else os.environ, warm
+        self._lookout = Lookout()
+        self._births = Births()
+        self._names = [known.name for known in registered()]
+        self._comms: dict[str, frozenset[str]] = {}
+        self._rhythm = {name: Rhythm() for name in self._names}
+        self._last: dict[Key, Session] = {}  # as last seen alive
+        self._doubted: dict[Key, float] = {}  # since when its news is not yet told
+        self._stopped = False
+        self._net = 0.0
+
+    def stop(self) -> None:
+        self._stopped = True
+        self._lookout.wake()
+
+    def close(self) -> None:
+        self._lookout.close()
+        self._births.close()
+
+    def begin(self, *, silent: bool = False) -> None:
+        """The first look. Where somebody watched before us, with what ended meanwhile."""
+        since, now = self._story.since, time.time()
+        wanted = Wanted(since=since) if since is not None else None
+        if since is not None and not silent:
+            self._tell([gap(min(since, now), now, AWAY)])
+        for name in self._names:
+            told = self._look(name, wanted)
+            if not silent:
+                self._tell(told)
+        self._story.begun = True
+        self._net = time.monotonic() + NET
+
+    def run(self) -> None:
+        """Until stopped."""
+        while not self._stopped:
+            self.step()
+
+    def step(self, most: float = BEAT) -> None:
+        """Wait for what comes next, for no longer than that, and tell of it."""
+        now = time.monotonic()
+        until = min(rhythm.due for rhythm in self._rhythm.values())
+        self._heard(self._lookout.wait(min(most, until - now)))
+        now = time.monotonic()
+        if now >= self._net:
+            self._net = now + NET
+            for rhythm in self._rhythm.values():
+                rhythm.now(now)
+        for name, rhythm in self._rhythm.items():
+            if rhythm.due <= now and not self._stopped:
+                self._tell(self._look(name))
+
+    def launched(self, adapter: str, session_id: str | None) -> None:
+        """Somebody launched this: it may have come and gone between two of our looks."""
+        if adapter not in self._rhythm:
+            return
+        self._rhythm[adapter].now(time.monotonic())
+        if session_id is not None and (adapter, session_id) not in self._story.words:
+            self._tell(self._resolved((adapter, session_id)))
+
+    # what woke us
+
+    def _heard(self, happened: Happened) -> None:
+        now, moment = time.monotonic(), time.time()
+        for name in happened.changed:
+            self._rhythm[name].changed(now, moment)
+        for key, session in self._last.items():
+            owner = session.seen.owner
+            if owner is not None and owner.identity in happened.ended:
+                self._rhythm[key[0]].now(now)
+        if happened.lost:
+            self._tell([gap(moment, moment, LOST)])
+        for process in self._births.new():
+            for name in self._whose(process.comm):
+                self._rhythm[name].born(now)
+
+    def _whose(self, comm: str) -> Iterable[str]:
+        for known in registered():
+            if known.name not in self._comms:
+                comms = known.comms if known.comms is not None else load(known.name).comms
+                self._comms[known.name] = comms
+            if may_be_named(comm, self._comms[known.name]):
+                yield known.name
+
+    # looking
+
+    def _look(self, adapter: str, wanted: Wanted | None = None) -> list[Event]:
+        rhythm = self._rhythm[adapter]
+        news, began = rhythm.begins(), time.monotonic()
+        found = self._ask(adapter, wanted or self._whose_end(adapter))
+        told: list[Event] = []
+        rows = {key_of(session): session for session in found.sessions}
+        for key, session in rows.items():
+            if session.verdict.status != "stopped" or key in self._story.living or wanted is not None:
+                told += self._told(key, session, news)
+        for key in [k for k in self._story.living if k[0] == adapter and k not in rows]:
+            told += self._resolved(key)
+        fresh = self._attend(adapter, [s for s in rows.values() if s.verdict.status != "stopped"])
+        rhythm.ended(
+            began,
+            time.monotonic(),
+            fresh=fresh,
+            doubtful=any(key[0] == adapter for key in self._doubted),
+            nameless=any(s.seen.session_id is None for s in rows.values()),
+        )
+        self.looks += 1
+        return told
+
+    def _ask(self, adapter: str, wanted: Wanted | None) -> Survey:
+        found = asking.everything(wanted, (adapter,), environ=self._environ, warm=self._warm)
+        self.problems = [p for p in self.problems if p.adapter != adapter] + found.problems
+        return found
+
+    def _whose_end(self, adapter: str) -> Wanted | None:
+        """The session whose process has just ended: then one survey tells both, that it is gone and how
+        it ended."""
+        for key, session in self._last.items():
+            owner = session.seen.owner
+            if key[0] == adapter and owner is not None and session.seen.session_id is not None:
+                handle = self._lookout.handle(owner.identity)
+                if handle is not None and handle.wait(0):
+                    return Wanted(id_prefix=session.seen.session_id)
+        return None
+
+    def _attend(self, adapter: str, living: list[Session]) -> bool:
+        for key in [key for key in self._last if key[0] == adapter]:
+            if key not in self._story.living:
+                del self._last[key]
+        self._last.update((key_of(session), session) for session in living)
+        mine = [session for key, session in self._last.items() if key[0] == adapter]
+        paths = (path for session in mine for path in traces.files_of(session))
+        owners = {s.seen.owner.identity for s in mine if s.seen.owner is not None}
+        return self._lookout.attend(adapter, paths, owners)
+
+    # telling
+
+    def _told(self, key: Key, session: Session, news: float | None = None) -> list[Event]:
+        now = time.monotonic()
+        if self._unclear(key, session):
+            since = self._doubted.setdefault(key, now)
+            if now < since + DOUBT:
+                return []
+        self._doubted.pop(key, None)
+        return self._story.tell(session, time.time(), news)
+
+    def _unclear(self, key: Key, session: Session) -> bool:
+        verdict, word = session.verdict, self._story.words.get(key)
+        if word is not None and word.status == verdict.status:
+            return False
+        if verdict.status == "unknown":
+            return word is not None
+        return (
+            verdict.status == "stopped" and session.launch is not None and session.launch.ended is None
+        )
+
+    def _resolved(self, key: Key) -> list[Event]:
+        """One that no live process runs now, as far as we see. Absent is not dead: without its files
+        and without the kernel's word it is as it was."""
+        adapter, subject = key
+        word, last = self._story.words.get(key), self._last.get(key)
+        if not subject.startswith("proc:"):
+            found = self._ask(adapter, Wanted(id_prefix=subject)).sessions
+            session = next((s for s in found if s.seen.session_id == subject), None)
+            if session is not None:
+                return self._told(key, session)
+        process = word.process if word is not None else None
+        if process is None or not self._has_ended(process):
+            return []
+        session = last or _nothing_left(key, process)
+        return self._told(key, parting.gone(session, process, self._lookout.handle(process)))
+
+    def _has_ended(self, identity: ProcessIdentity) -> bool:
+        now = procfs.current(identity)
+        return now is None or not now.alive
+
+
+def _nothing_left(key: Key, process: ProcessIdentity) -> Session:
+    """One that was told of by who watched before us, and of which neither file nor process is left."""
+    adapter, subject = key
+    evidence = (Evidence("alive", process.address, "kernel", trusted=False),)
+    named = None if subject.startswith("proc:") else subject
+    return Session(Observation(adapter, named, evidence), judge(evidence))

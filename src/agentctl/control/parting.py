@@ -1,0 +1,24 @@
+"""A session whose process has ended, and that no file tells of: what the kernel says is all there is."""
+
+from __future__ import annotations
+
+from agentctl.truth.judge import judge
+from agentctl.truth.model import Evidence, ProcessIdentity, Session
+from agentctl.truth.pidfd import Handle
+
+
+def gone(session: Session, owner: ProcessIdentity, handle: Handle | None) -> Session:
+    """A process that never had a session, or whose session left no file. Without a handle, it ended
+    before we had one."""
+    address, code = owner.address, handle.exit_code() if handle is not None else None
+    evidence = [Evidence("gone", address, "kernel", note="it ended while we watched it")]
+    if code is not None:
+        evidence.append(Evidence("exited", address, "kernel", value=code))
+    seen = session.seen._replace(owner=None, evidence=(*evidence, *_said(session)))
+    return session._replace(seen=seen, verdict=judge(seen.evidence))
+
+
+def _said(session: Session) -> list[Evidence]:
+    """What was true when we last looked: how it went on until its end, it does not tell."""
+    kept = (piece for piece in session.seen.evidence if piece.claim not in ("alive", "gone"))
+    return [piece._replace(trusted=False) for piece in kept]

@@ -1,0 +1,168 @@
+"""What is to be told when sessions are found as they are now, after what was told of them before.
+
+Pure: no clock, no file, no process. It remembers what was *said*, to say it once; what a session *is*
+comes with every look anew.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from agentctl.truth.clock import rfc3339
+from agentctl.truth.event import Event
+from agentctl.truth.judge import ACTIVITY
+from agentctl.truth.model import Evidence, ProcessIdentity, Session
+from agentctl.wire import events
+
+Key = tuple[str, str]  # adapter; session id, or the address of a process that has none
+
+# Seconds between the moment that an agent writes into its record and the moment that the kernel tells of
+# that write: it stamps first and writes then, with a clock of milliseconds.
+GRAIN = 0.005
+
+
+class Word(NamedTuple):
+    """What was last said of a session."""
+
+    status: str
+    waiting_for: str | None
+    process: ProcessIdentity | None  # which ran it
+    at: float | None  # since when it is so, as the source says
+
+
+class Story:
+    def __init__(self, told: Iterable[Event] = (), since: float | None = None) -> None:
+        """`told`: the last of each session, from a journal. `since`: when somebody last watched; None:
+        nobody ever did, and what is found at first began before our story."""
+        self.words: dict[Key, Word] = {}
+        self.living: set[Key] = set()  # of whom no end was told
+        for event in told:
+            word = _word(event)
+            if word is not None and event.adapter and event.subject:
+                self._note((event.adapter, event.subject), word)
+        self.since = since
+        self.begun = False  # from then on, whatever is new is new
+
+    def tell(self, session: Session, now: float, news: float | None = None) -> list[Event]:
+        """What has changed. `news`: when its files first changed since the last look at it."""
+        key = key_of(session)
+        word, before = _said_now(session), self.words.get(key)
+        self._note(key, word)
+        told = self._arrival(session, key, before, word, now)
+        if told or before is None or before[:2] != word[:2] or _again(session, before, word):
+            if before is not None and not told:
+                told += _unseen(session, before, word, now, news)
+            told.append(_event(f"session.{word.status}", session, now, word.at))
+        return told
+
+    def _note(self, key: Key, word: Word) -> None:
+        self.words[key] = word
+        (self.living.discard if word.status == "stopped" else self.living.add)(key)
+
+    def _arrival(
+        self, session: Session, key: Key, before: Word | None, word: Word, now: float
+    ) -> list[Event]:
+        """Whether it began, or a process began to run it."""
+        owner, began = word.process, _began(session)
+        started = [_event("session.started", session, now, began)]
+        if owner is not None and self._was_nameless((key[0], owner.address), key):
+            return [_event("session.identified", session, now, None, was=owner.address)]
+        if before is None:
+            fresh = self.begun or (self.since is not None and (began or 0.0) >= self.since)
+            return started if fresh else []
+        if before.status == "stopped":
+            return started if word.status != "stopped" else []
+        if owner is None or before.process in (None, owner):
+            return []
+        reason = "another process runs it now; the end of the one before was not seen"
+        return [gap(before.at or now, now, reason, session), *started]
+
+    def _was_nameless(self, process: Key, key: Key) -> bool:
+        """Whether this process was told of before it had a session; that it then is no more."""
+        if process == key or process not in self.words:
+            return False
+        del self.words[process]
+        self.living.discard(process)
+        return True
+
+
+def key_of(session: Session) -> Key:
+    seen = session.seen
+    owner = seen.owner.identity.address if seen.owner is not None else _ended_process(session)
+    return seen.adapter, seen.session_id or owner
+
+
+def gap(began: float, ended: float, reason: str, session: Session | None = None) -> Event:
+    data = {"from": rfc3339(began), "to": rfc3339(ended), "reason": reason}
+    if session is None:
+        return Event("events.gap", ended, began, body={"data": data})
+    return _event("events.gap", session, ended, began, **data)
+
+
+def _event(kind: str, session: Session, now: float, at: float | None, **data: object) -> Event:
+    adapter, subject = key_of(session)
+    owner = session.seen.owner.identity if session.seen.owner is not None else None
+    if owner is not None:
+        data = {"process": owner.address, "boot": owner.boot, **data}
+    group = session.launch.group if session.launch is not None else None
+    return Event(kind, now, at, adapter, subject, group, events.body(session, **data))
+
+
+def _word(event: Event) -> Word | None:
+    """What was said, from how it was said. None: by another version, or not of a status."""
+    session, data = event.body.get("session"), event.body.get("data", {})
+    if not isinstance(session, dict) or not isinstance(data, dict):
+        return None
+    try:
+        pid, start = str(data["process"]).removeprefix("proc:").split("@")
+        process = ProcessIdentity(str(data["boot"]), int(pid), int(start))
+    except (KeyError, ValueError):  # it had none
+        process = None
+    return Word(str(session.get("status")), session.get("waiting_for"), process, event.at)
+
+
+def _said_now(session: Session) -> Word:
+    verdict, owner = session.verdict, session.seen.owner
+    piece = _decisive(session)
+    at = piece.at if piece is not None else None
+    return Word(verdict.status, verdict.waiting_for, owner.identity if owner is not None else None, at)
+
+
+def _decisive(session: Session) -> Evidence | None:
+    """The piece that says what it is doing; of an ended one, how it ended."""
+    sought = ("exited",) if session.verdict.status == "stopped" else ACTIVITY
+    return next((e for e in session.verdict.used if e.claim in sought), None)
+
+
+def _again(session: Session, before: Word, word: Word) -> bool:
+    """Whether it has left its status meanwhile, and come back. An agent's transcript says of a turn that
+    is open only what was written last, which moves all the time; a record says since when."""
+    piece = _decisive(session)
+    if piece is None or None in (before.at, word.at) or word.status in ("stopped", "unknown"):
+        return False
+    return before.at != word.at and (piece.claim != "working" or piece.authority == "record")
+
+
+def _unseen(session: Session, before: Word, word: Word, now: float, news: float | None) -> list[Event]:
+    """Whether there was anything between the two that nobody looked at."""
+    piece = _decisive(session)
+    if before[:2] == word[:2]:
+        reason = f"it was something else in between, and is {word.status} again"
+        return [gap(before.at or now, word.at or now, reason, session)]
+    if piece is None or piece.authority != "record" or piece.at is None or news is None:
+        return []
+    if piece.at <= news + GRAIN:  # what woke us is what it says
+        return []
+    return [gap(news, piece.at, "its record changed more than once between two looks", session)]
+
+
+def _began(session: Session) -> float | None:
+    alive = next((e.at for e in session.seen.evidence if e.claim == "alive"), None)
+    return alive if alive is not None else session.seen.facts.started_at
+
+
+def _ended_process(session: Session) -> str:
+    """Of a process without a session that has ended, only its evidence names it."""
+    addresses = (e.address for e in session.seen.evidence if e.address.startswith("proc:"))
+    return next(addresses, "").partition("/")[0]

@@ -1,0 +1,110 @@
+"""What is watched wakes, for whom it is watched; what is not, wakes nobody."""
+
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from agentctl.control.lookout import Lookout
+from agentctl.testing import Puppet
+from tests.fakes.demo import DemoStage
+from tests.waiting import until
+
+SHORT, LONG = 0.05, 20.0
+
+
+@pytest.fixture
+def lookout() -> Iterator[Lookout]:
+    made = Lookout()
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def puppet(tmp_path: Path) -> Iterator[Puppet]:
+    stage = DemoStage(tmp_path)
+    yield stage.start()
+    stage.close()
+
+
+def test_a_file_wakes_those_who_watch_it(lookout: Lookout, tmp_path: Path) -> None:
+    one, two = tmp_path / "a" / "one", tmp_path / "b" / "two"
+    for path in (one, two):
+        path.parent.mkdir()
+        path.touch()
+    assert lookout.attend("x", [str(one), str(two)], ())
+    assert lookout.attend("y", [str(two)], ())
+    assert not lookout.attend("y", [str(two)], ())
+    one.write_text("1")
+    assert lookout.wait(LONG).changed == {"x"}
+    two.write_text("2")
+    assert lookout.wait(LONG).changed == {"x", "y"}
+    lookout.attend("x", [], ())
+    one.write_text("3")
+    two.write_text("3")
+    assert lookout.wait(LONG).changed == {"y"}
+
+
+def test_a_new_name_beside_it_wakes_too(lookout: Lookout, tmp_path: Path) -> None:
+    (tmp_path / "one").touch()
+    (tmp_path / "other").touch()
+    lookout.attend("x", [str(tmp_path / "one")], ())
+    (tmp_path / "other").write_text("of no interest")
+    assert lookout.wait(SHORT).changed == frozenset()
+    (tmp_path / "new").touch()
+    assert lookout.wait(LONG).changed == {"x"}
+
+
+def test_a_file_whose_directory_is_yet_to_come(lookout: Lookout, tmp_path: Path) -> None:
+    path = tmp_path / "deep" / "down" / "file"
+    lookout.attend("x", [str(path)], ())
+    path.parent.mkdir(parents=True)
+    assert lookout.wait(LONG).changed == {"x"}
+    assert lookout.attend("x", [str(path)], ())
+    path.touch()
+    assert lookout.wait(LONG).changed == {"x"}
+
+
+def test_a_directory_that_goes_and_comes_back(lookout: Lookout, tmp_path: Path) -> None:
+    path = tmp_path / "d" / "file"
+    path.parent.mkdir()
+    path.touch()
+    lookout.attend("x", [str(path)], ())
+    path.unlink()
+    path.parent.rmdir()
+    until(lambda: lookout.wait(SHORT).changed == {"x"}, "it is told")
+    while lookout.wait(SHORT).changed:
+        pass
+    path.parent.mkdir()
+    assert lookout.attend("x", [str(path)], ())
+    path.touch()
+    assert lookout.wait(LONG).changed == {"x"}
+
+
+def test_a_process_that_ends_wakes_once(lookout: Lookout, puppet: Puppet) -> None:
+    assert lookout.attend("x", (), [puppet.identity])
+    assert lookout.wait(SHORT).ended == frozenset()
+    puppet.kill()
+    assert lookout.wait(LONG).ended == {puppet.identity}
+    assert lookout.wait(SHORT).ended == frozenset()
+    handle = lookout.handle(puppet.identity)
+    assert handle is not None
+    assert handle.exit_code() in (-9, None)
+    assert not lookout.attend("x", (), [puppet.identity])
+    assert not lookout.attend("x", (), ())
+    assert lookout.handle(puppet.identity) is None
+
+
+def test_one_that_has_ended_before_is_news(lookout: Lookout, puppet: Puppet) -> None:
+    puppet.kill()
+    assert lookout.attend("x", (), [puppet.identity])
+    assert not lookout.attend("x", (), [puppet.identity])
+
+
+def test_another_thread_ends_the_wait(lookout: Lookout) -> None:
+    threading.Thread(target=lookout.wake).start()
+    assert lookout.wait(LONG) == (frozenset(), frozenset(), False)
+    for _ in range(100_000):  # more than a pipe holds
+        lookout.wake()
+    lookout.wait(0)

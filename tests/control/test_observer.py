@@ -1,0 +1,192 @@
+"""What changes is told, once, with its evidence: of every agent, launched by us or not."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from agentctl.control.observer import Observer
+from agentctl.control.story import Story
+from agentctl.testing import Puppet, Stage
+from agentctl.truth.event import Event
+from tests.fakes.demo import DemoStage
+from tests.fakes.stages import stages
+from tests.waiting import until
+
+STAGES = stages()
+
+
+class Told:
+    """An observer that is driven by the test, and all it has told."""
+
+    def __init__(self, stage: Stage, story: Story | None = None, *, silent: bool = True) -> None:
+        self.stage = stage
+        self.events: list[Event] = []
+        self.observer = Observer(story or Story(), self.events.extend, stage.environ)
+        self.observer.begin(silent=silent)
+
+    def types(self, subject: str | None = None) -> list[str]:
+        return [e.type for e in self.events if subject is None or e.subject == subject]
+
+    def until(self, kind: str, subject: str | None) -> Event:
+        def found() -> Event | None:
+            self.observer.step(0.02)
+            return next((e for e in self.events if (e.type, e.subject) == (kind, subject)), None)
+
+        until(found, f"{kind} of {subject}; told: {self.types()}")
+        event = found()
+        assert event is not None
+        return event
+
+    def settle(self) -> None:
+        """Nothing more is told when nothing happens."""
+        count = len(self.events)
+        for _ in range(10):
+            self.observer.step(0.02)
+        assert len(self.events) == count, self.types()
+
+
+@pytest.fixture(params=STAGES, ids=lambda stage: stage.adapter)
+def stage(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Stage]:
+    made: Stage = request.param(tmp_path)
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def demo(tmp_path: Path) -> Iterator[DemoStage]:
+    made = DemoStage(tmp_path)
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def told(stage: Stage) -> Iterator[Told]:
+    made = Told(stage)
+    yield made
+    made.observer.close()
+
+
+def begun(told: Told) -> Puppet:
+    puppet = told.stage.start()
+    puppet.do("work")
+    told.until("session.running", puppet.session_id)
+    return puppet
+
+
+def test_from_its_start_to_its_end(told: Told) -> None:
+    puppet = begun(told)
+    assert told.types(puppet.session_id)[0] in ("session.started", "session.identified")
+    puppet.do("rest")
+    idle = told.until("session.idle", puppet.session_id)
+    assert idle.body["session"]["status"] == "idle"
+    assert {piece["claim"] for piece in idle.body["evidence"]} == {"alive", "idle"}
+    assert idle.at is not None
+    assert abs(idle.at - idle.seen_at) < 60
+    puppet.finish()
+    ended = told.until("session.stopped", puppet.session_id)
+    assert ended.body["session"]["pid"] is None
+    told.settle()
+    assert told.types(puppet.session_id)[1:] == ["session.running", "session.idle", "session.stopped"]
+    assert len([kind for kind in told.types() if kind == "session.started"]) == 1
+
+
+def test_a_violent_end_is_told_by_the_kernels_word(told: Told) -> None:
+    puppet = begun(told)
+    puppet.kill()
+    ended = told.until("session.stopped", puppet.session_id)
+    assert ended.body["session"]["outcome"] == "killed"
+    assert "gone" in {piece["claim"] for piece in ended.body["evidence"]}
+    told.settle()
+
+
+def test_one_that_is_resumed_starts_again(told: Told) -> None:
+    puppet = begun(told)
+    puppet.kill()
+    told.until("session.stopped", puppet.session_id)
+    told.events.clear()
+    again = told.stage.start(resume=puppet.session_id)
+    again.do("work")
+    told.until("session.running", puppet.session_id)
+    assert "session.started" in told.types()
+    told.settle()
+
+
+def test_one_that_waits_for_a_person(told: Told) -> None:
+    puppet = begun(told)
+    if not told.stage.can_ask:
+        pytest.skip("this agent does not tell that it waits")
+    puppet.do("ask")
+    waits = told.until("session.waiting", puppet.session_id)
+    assert waits.body["session"]["waiting_for"] is not None
+
+
+def test_what_was_there_before_is_the_beginning_and_no_news(stage: Stage) -> None:
+    puppet = stage.start()
+    puppet.do("work")
+    puppet.do("rest")
+    told = Told(stage)
+    try:
+        told.settle()
+        assert told.events == []
+        puppet.do("work")
+        told.until("session.running", puppet.session_id)
+    finally:
+        told.observer.close()
+
+
+def test_who_comes_back_tells_the_gap_and_what_happened_in_it(stage: Stage) -> None:
+    first = Told(stage, silent=False)
+    lives, dies = stage.start(stage.root / "a"), stage.start(stage.root / "b")
+    for puppet in (lives, dies):
+        puppet.do("work")
+        first.until("session.running", puppet.session_id)
+    first.observer.close()
+    dies.kill()
+    unseen = stage.start(stage.root / "c")
+    unseen.do("work")
+    unseen.do("rest")
+    unseen.finish()
+    last = {(e.adapter, e.subject): e for e in first.events}
+    second = Told(stage, Story(last.values(), max(e.seen_at for e in first.events)), silent=False)
+    try:
+        second.until("session.stopped", dies.session_id)
+        second.until("session.stopped", unseen.session_id)
+        second.settle()
+        assert second.types()[0] == "events.gap"
+        assert second.types(dies.session_id) == ["session.stopped"]
+        assert second.types(unseen.session_id) == ["session.started", "session.stopped"]
+        assert second.types(lives.session_id) == []
+    finally:
+        second.observer.close()
+
+
+def test_a_process_without_a_session_is_told_of_by_its_address(told: Told) -> None:
+    puppet = told.stage.start()
+    if puppet.session_id is not None:
+        pytest.skip("this agent has its session from the start")
+    started = told.until("session.started", puppet.identity.address)
+    assert started.body["session"]["id"] is None
+    puppet.do("work")
+    found = told.until("session.identified", puppet.session_id)
+    assert found.body["data"]["was"] == puppet.identity.address
+    told.until("session.running", puppet.session_id)
+    puppet.kill()
+    told.until("session.stopped", puppet.session_id)
+    told.settle()
+    assert told.types().count("session.started") == 1
+    assert told.types().count("session.stopped") == 1
+
+
+def test_a_process_that_leaves_no_file_has_still_ended(demo: DemoStage) -> None:
+    told = Told(demo)
+    try:
+        puppet = begun(told)
+        for path in demo.records(puppet):
+            path.unlink()
+        puppet.kill()
+        ended = told.until("session.stopped", puppet.session_id)
+        assert ended.body["session"]["exit_code"] in (-9, None)
+        told.settle()
+    finally:
+        told.observer.close()

@@ -1,0 +1,69 @@
+"""When to look next: at once for an end, not too often for one that writes all the time."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agentctl.control.rhythm import AGAIN, NEVER, REST, SELDOM, Rhythm
+
+
+def looked(rhythm: Rhythm, began: float, took: float, **found: bool) -> None:
+    rhythm.begins()
+    given = {"fresh": False, "doubtful": False, "nameless": False, **found}
+    rhythm.ended(began, began + took, **given)
+
+
+def test_without_a_reason_never() -> None:
+    rhythm = Rhythm()
+    assert rhythm.due == NEVER
+    looked(rhythm, 10.0, 1.0)
+    assert rhythm.due == NEVER
+
+
+def test_a_change_is_looked_at_and_once_more_after_a_moment() -> None:
+    rhythm = Rhythm()
+    rhythm.changed(10.0, 1000.0)
+    assert rhythm.due == 10.0
+    assert rhythm.begins() == 1000.0
+    rhythm.ended(10.0, 10.001, fresh=False, doubtful=False, nameless=False)
+    assert rhythm.due == 10.001 + AGAIN
+    looked(rhythm, 10.3, 0.001)
+    assert rhythm.due == NEVER
+
+
+def test_the_first_of_several_changes_is_the_news() -> None:
+    rhythm = Rhythm()
+    rhythm.changed(10.0, 1000.0)
+    rhythm.changed(11.0, 1001.0)
+    assert rhythm.begins() == 1000.0
+    assert rhythm.begins() is None
+
+
+def test_after_a_look_we_rest_but_not_from_an_end() -> None:
+    rhythm = Rhythm()
+    looked(rhythm, 10.0, 1.0)
+    rhythm.changed(11.0, 0.0)
+    assert rhythm.due == 11.0 + REST
+    rhythm.now(11.5)
+    assert rhythm.due == 11.5
+
+
+def test_what_is_newly_watched_is_looked_at_again() -> None:
+    rhythm = Rhythm()
+    looked(rhythm, 10.0, 0.5, fresh=True)
+    assert rhythm.due == 10.5
+
+
+@given(st.integers(1, 60))
+def test_what_stays_unclear_is_looked_at_less_and_less(times: int) -> None:
+    for kind, most in (("doubtful", SELDOM[0]), ("nameless", SELDOM[1])):
+        rhythm, pauses = Rhythm(), []
+        for _ in range(times):
+            looked(rhythm, 10.0, 0.0, **{kind: True})
+            pauses.append(rhythm.due - 10.0)
+        assert pauses == sorted(pauses)
+        assert pauses[-1] <= most
+        rhythm.begins()
+        rhythm.now(10.0)
+        rhythm.born(10.0)
+        looked(rhythm, 10.0, 0.0, **{kind: True})
+        assert rhythm.due - 10.0 == pauses[0]
