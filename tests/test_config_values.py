@@ -34,6 +34,7 @@ def _key(kind: Kind) -> Key:
         ("flag", "Yes", True),
         ("url", "https://example.org", "https://example.org"),
         ("events", ["session.*", "fuse.fired"], ("session.*", "fuse.fired")),
+        ("events", ["user.Deploy 7"], ("user.Deploy 7",)),
     ],
 )
 def test_values(kind: Kind, given: object, meant: object) -> None:

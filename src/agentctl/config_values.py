@@ -119,13 +119,13 @@ def _url(value: object, environ: Environ) -> str:
 
 
 def _events(value: object, environ: Environ) -> tuple[str, ...]:
-    from agentctl.event_types import DELIVERABLE, matching
+    from agentctl.event_types import DELIVERABLE, USER, matching
 
     patterns = _words(value, environ)
     if not patterns:
         raise ValueError("no event: such a target would never be told of anything")
     for pattern in patterns:
-        if not matching(pattern, DELIVERABLE):
+        if not pattern.startswith(USER) and not matching(pattern, DELIVERABLE):
             raise ValueError(f"{pattern!r} is no event, and no pattern of one{_near(pattern)}")
     return patterns
 

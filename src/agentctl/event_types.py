@@ -32,12 +32,14 @@ TYPES: Mapping[str, str] = {
     "webhook.dead": "a delivery was given up",
     "notify.delivered": "a notification was handed over",
     "notify.failed": "a notification was given up",
+    "notify.quiet": "a notification was not needed: somebody is there, or it came too late",
     "events.gap": "some changes may not have been seen",
     "daemon.started": "the daemon began to look",
     "daemon.stopped": "the daemon was told to end",
 }
 # What became of a delivery is told to nobody, or it would be told of that too.
 DELIVERABLE = tuple(name for name in TYPES if not name.startswith(("webhook.", "notify.")))
+USER = "user."  # what a fuse emits is called user.NAME, and NAME is a person's choice
 _LETTERS = frozenset("abcdefghijklmnopqrstuvwxyz_-.*")
 
 
