@@ -179,5 +179,13 @@ def test_the_tables_and_the_types_name_the_same() -> None:
     fields = {f"defaults.{name}" for name in config.Defaults._fields}
     fields |= {f"metrics.{name}" for name in config.Metrics._fields}
     rest = {"launches.ttl", "launches.settle", "worktrees.directory", "journal.keep", "daemon.auto"}
-    assert set(KEYS) == fields | rest
+    assert set(KEYS) == fields | rest | {"fuses.on_launch"}
     assert set(ADAPTER_KEYS) == set(config.Agent._fields)
+
+
+def test_what_a_launch_does_to_fuses(environ: dict[str, str]) -> None:
+    assert config.load(environ).fuses_on_launch.value == "cancel"
+    _write(environ, '[fuses]\non_launch = "keep"\n')
+    assert config.load(environ).fuses_on_launch.value == "keep"
+    with pytest.raises(UsageError, match="'drop' is not known here: cancel, keep"):
+        config.load({**environ, "AGENTCTL_FUSES_ON_LAUNCH": "drop"})

@@ -63,6 +63,7 @@ class Config(NamedTuple):
     daemon_auto: Setting[bool]
     webhooks: Mapping[str, Webhook]  # by name
     notify: Mapping[str, Notify]  # by name
+    fuses_on_launch: Setting[str]
 
     def of(self, adapter: str) -> Agent:
         """What to launch this adapter with. A default model is a word of the default adapter's: another
@@ -101,6 +102,7 @@ def load(environ: Mapping[str, str]) -> Config:
         daemon_auto=common["daemon.auto"],
         webhooks=_webhooks(said, environ),
         notify=_notify(said),
+        fuses_on_launch=common["fuses.on_launch"],
     )
 
 

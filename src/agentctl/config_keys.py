@@ -66,6 +66,14 @@ KEYS: Mapping[str, Key] = {
         "where git worktrees for launches are made, instead of beside their repository",
         '"~/worktrees"',
     ),
+    "fuses.on_launch": Key(
+        "text",
+        "AGENTCTL_FUSES_ON_LAUNCH",
+        "what a launch does to the fuses that burn in its directory: cancel, or keep",
+        '"cancel"',
+        "cancel",
+        choices=("cancel", "keep"),
+    ),
     "daemon.auto": Key(
         "flag",
         "",

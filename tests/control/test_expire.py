@@ -1,24 +1,49 @@
-"""A launch whose time is over is ended as `stop` would end it, and says so."""
+"""A launch whose time is over is ended as `stop` would end it, and says so; its fuse decides."""
 
 from __future__ import annotations
 
+import json
+import signal
+from pathlib import Path
+
 from agentctl import paths
-from agentctl.control.expire import expire
-from agentctl.store import launches
+from agentctl.control.expire import RECHECK, expire
+from agentctl.control.tree import Family
+from agentctl.store import firing, fuses, journal, launches
+from agentctl.truth import procfs
+from agentctl.truth.pidfd import Handle
 from tests.fakes.demo import DemoStage
 from tests.running import agentctl_of
 from tests.waiting import until
 
 
-def test_its_time_is_over(stage: DemoStage) -> None:
-    ran = agentctl_of(stage, "launch", "demo", "-p", "tool, work 600", "--timeout", "0.2")
+def _notes(stage: DemoStage) -> str:
+    return paths.notes_file(stage.environ["AGENTCTL_HOME"])
+
+
+def _launched(stage: DemoStage, *words: str) -> str:
+    ran = agentctl_of(stage, "launch", "demo", "-p", "tool, work 600", *words)
     assert ran.code == 0, ran.err
-    waited = agentctl_of(stage, "wait", ran.out.strip())
+    return ran.out.strip()
+
+
+def _told(stage: DemoStage) -> list[str]:
+    kinds = [event.type for event in journal.after(_notes(stage), 0)]
+    return [kind for kind in kinds if kind.startswith("fuse.") or kind == "launch.expired"]
+
+
+def test_its_time_is_over(stage: DemoStage) -> None:
+    session_id = _launched(stage, "--timeout", "0.2")
+    waited = agentctl_of(stage, "wait", session_id)
     assert waited.code == 1
     until(lambda: stage.processes() == [], "agent, tool and shim are gone")
-    (note,) = launches.recorded(paths.notes_file(stage.environ["AGENTCTL_HOME"]))
+    (note,) = launches.recorded(_notes(stage))
     assert note.expired_at is not None
-    assert "timeout" in agentctl_of(stage, "status", ran.out.strip()).out
+    assert "timeout" in agentctl_of(stage, "status", session_id).out
+    assert _told(stage) == ["fuse.set", "launch.expired", "fuse.fired"]
+    ((result,),) = [each.results for each in fuses.recorded(_notes(stage))]
+    assert result is not None
+    assert result["stopped"][0]["id"] == session_id
 
 
 def test_one_that_ended_in_time_is_not_touched(stage: DemoStage) -> None:
@@ -27,7 +52,76 @@ def test_one_that_ended_in_time_is_not_touched(stage: DemoStage) -> None:
     until(lambda: stage.processes() == [], "agent and shim are gone")
     state = stage.environ["AGENTCTL_HOME"]
     (note,) = launches.recorded(paths.notes_file(state))
-    expire(state, note.id)
-    expire(state, "nosuch")
+    assert expire(state, note.id) is None
+    assert expire(state, "nosuch") is None
     (again,) = launches.recorded(paths.notes_file(state))
     assert again.expired_at is None
+    assert _told(stage) == ["fuse.set", "fuse.cancelled"]
+
+
+def test_extended_while_it_runs(stage: DemoStage) -> None:
+    """The shim asks, is told to ask again, and then ends it: nobody else is there."""
+    _launched(stage, "--timeout", "1h")
+    (timeout,) = fuses.lit(_notes(stage))
+    assert timeout.launch_id is not None
+    fuses.extend(_notes(stage), timeout.id, 1.2, anew=True)
+    folder = Path(launches.folder(_notes(stage), timeout.launch_id))
+    _ring(timeout.launch_id)
+    until((folder / "again").exists, "it was asked, and has time left")
+    assert 0 < float((folder / "again").read_text()) <= 1.2
+    until(lambda: stage.processes() == [], "it was asked again, and is gone")
+    assert _told(stage) == ["fuse.set", "fuse.extended", "launch.expired", "fuse.fired"]
+
+
+def test_cancelled_it_is_never_asked_again(stage: DemoStage) -> None:
+    session_id = _launched(stage, "--timeout", "1h")
+    (timeout,) = fuses.lit(_notes(stage))
+    fuses.cancel(_notes(stage), timeout.id, "said so")
+    assert timeout.launch_id is not None
+    assert expire(stage.environ["AGENTCTL_HOME"], timeout.launch_id) is None
+    (live,) = stage.survey().sessions
+    assert live.seen.session_id == session_id
+
+
+def test_while_another_fires_it(stage: DemoStage) -> None:
+    _launched(stage, "--timeout", "1h")
+    (timeout,) = fuses.lit(_notes(stage))
+    assert timeout.launch_id is not None
+    fuses.extend(_notes(stage), timeout.id, 0, anew=True)
+    me = firing.ourselves()
+    child = procfs.read_process(1, procfs.boot_id()).identity  # one that lives and is not us
+    assert firing.claim(_notes(stage), timeout.id, me._replace(identity=child))
+    assert expire(stage.environ["AGENTCTL_HOME"], timeout.launch_id) == RECHECK
+    assert len(stage.survey().sessions) == 1
+
+
+def _ring(launch_id: str) -> None:
+    """As its timer does. The shim is of this test's own launch."""
+    shim = Family(None, launch_id).shim(procfs.read_table())
+    assert shim is not None
+    with Handle(shim.identity) as handle:
+        handle.signal(signal.SIGALRM)
+
+
+def test_the_shim_killed_whoever_looks_at_the_clock_ends_it(stage: DemoStage) -> None:
+    import subprocess
+    import sys
+
+    from tests.running import environ_of
+
+    session_id = _launched(stage, "--timeout", "1h")
+    (timeout,) = fuses.lit(_notes(stage))
+    assert timeout.launch_id is not None
+    shim = Family(None, timeout.launch_id).shim(procfs.read_table())
+    assert shim is not None
+    with Handle(shim.identity) as handle:
+        handle.signal(signal.SIGKILL)
+        handle.wait(20)
+    fuses.extend(_notes(stage), timeout.id, 0, anew=True)
+    program = "import sys; from agentctl.control import fuse; fuse.fire_due(sys.argv[1])"
+    words = [sys.executable, "-c", program, stage.environ["AGENTCTL_HOME"]]
+    subprocess.run(words, env=environ_of(stage), check=True, timeout=60)
+    assert stage.survey().sessions == []
+    assert _told(stage) == ["fuse.set", "fuse.extended", "launch.expired", "fuse.fired"]
+    told = json.loads(agentctl_of(stage, "status", session_id, "--json").out)["sessions"][0]
+    assert told["launch"]["expired_at"] is not None

@@ -35,13 +35,14 @@ class Started:
         timeout: float = 0.0,
         argv0: str = "/bin/sh",
         expiring: str = "/bin/sh",
+        when_asked: str = "echo expired > expired",
     ) -> None:
         self.folder = folder
         sections = (
             [os.fsencode(word) for word in (argv0, "-c", script)],
             [os.fsencode(f"{name}={value}") for name, value in ENVIRON.items()],
             [b"/bin/sh", b"-c", b"echo finished > %b/finished" % os.fsencode(folder)],
-            [os.fsencode(expiring), b"-c", b"echo expired > %b/expired" % os.fsencode(folder)],
+            [os.fsencode(expiring), b"-c", os.fsencode(f"cd {folder}; {when_asked}")],
         )
         spec = Spec.written(str(folder), "/", timeout, sections)
         self.child = spawn.Child(spec, ENVIRON)
@@ -249,3 +250,13 @@ def test_it_costs_little(start: Any) -> None:
 def _wakeups(proc: Path) -> int:
     lines = (proc / "status").read_text().splitlines()
     return int(next(line.split()[1] for line in lines if line.startswith("voluntary_ctxt")))
+
+
+def test_asked_whether_its_time_is_over_it_may_ask_again(start: Any) -> None:
+    started = start(
+        "exec sleep 1000",
+        timeout=0.05,
+        when_asked="if test -e again; then echo expired > expired; else echo 0.05 > again; exit 75; fi",
+    ).go()
+    until((started.folder / "expired").exists, "it is asked a second time")
+    assert not is_gone(started.identity)

@@ -34,7 +34,7 @@ NAMES: Mapping[str, frozenset[str]] = {
     "several agents": frozenset({"AI_AGENT"}),
     "agentctl": frozenset({
         "AGENTCTL_ADAPTER", "AGENTCTL_BRANCH", "AGENTCTL_CWD", "AGENTCTL_EXIT_CODE", "AGENTCTL_GROUP",
-        "AGENTCTL_HOOK",
+        "AGENTCTL_FUSE_DIRECTORY", "AGENTCTL_FUSE_ID", "AGENTCTL_FUSE_LABEL", "AGENTCTL_HOOK",
         "AGENTCTL_LAUNCH_ID", "AGENTCTL_MODEL", "AGENTCTL_OUTCOME", "AGENTCTL_SESSION_ID",
     }),
 }  # fmt: skip

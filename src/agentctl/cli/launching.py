@@ -105,6 +105,7 @@ def wish(adapter: str, arguments: argparse.Namespace, settings: config.Config, p
         on_complete=defaults.on_complete.over(arguments.on_complete).value,
         timeout=defaults.timeout.over(arguments.timeout).value,
         force=arguments.force,
+        cancels_fuses=settings.fuses_on_launch.value == "cancel",
         settle=settings.settle.value,
     )
 

@@ -1,44 +1,60 @@
-"""The time of a launch is over: end it as `stop` would. The shim starts this as a process of its own."""
+"""The time of a launch may be over: asks its fuse, and fires it. The shim starts this as a process of
+its own when its timer rings, so that a timeout needs no daemon.
+
+Where the fuse was extended, or another process fires it, the shim is told when to ask again.
+"""
 
 from __future__ import annotations
 
 import os
 import sys
 
-from agentctl import asking, paths
-from agentctl.control import stoppable
+from agentctl import paths
+from agentctl.control import fuse, shim
 from agentctl.control.finish import leave_word
-from agentctl.control.stop import stop
 from agentctl.errors import AgentctlError
-from agentctl.store import launches, ledger
-from agentctl.truth.model import Launch, Session
+from agentctl.store import fuses, launches
+from agentctl.truth import fuse as clocks
+from agentctl.truth.fuse import BURNING, FAILED, FIRING
+
+RECHECK = 60.0  # seconds: whoever fires it may die of it, and nobody tells us
 
 
 def main() -> None:
     """`expire STATE LAUNCH`, as the shim calls it."""
     state, launch_id = sys.argv[1:3]
     os.environ["AGENTCTL_HOME"] = state
-    try:
-        expire(state, launch_id)
-    except AgentctlError as error:
-        leave_word(paths.notes_file(state), launch_id, "expire", str(error))
-
-
-def expire(state: str, launch_id: str) -> None:
-    """Raises Refused or Unreachable where `stop` would."""
     notes = paths.notes_file(state)
-    note = launches.noted(notes, launch_id)
-    found = asking.everything().sessions
-    session = next((s for s in found if note is not None and _is(s, note)), None)
-    if session is None:  # it has ended by itself, or our state was deleted and the timeout with it
+    try:
+        left = expire(state, launch_id)
+    except AgentctlError as error:
+        leave_word(notes, launch_id, "expire", str(error))
+        left = RECHECK  # a full disk, a busy database: the agent is still to be ended
+    if left is not None:
+        _ask_again(f"{launches.folder(notes, launch_id)}/{shim.AGAIN_FILE}", left)
+
+
+def _ask_again(file: str, seconds: float) -> None:
+    try:
+        with open(file, "w", encoding="ascii") as told:
+            told.write(f"{seconds:f}")
+    except OSError:  # the folder was deleted, or the disk is full: the daemon is left
         return
-    plan = stoppable.plan(session, found, whole_owner=True)
-    ledger.expired(notes, launch_id)
-    stop(session, plan, found)
+    sys.exit(shim.AGAIN)
 
 
-def _is(session: Session, note: Launch) -> bool:
-    owner = session.seen.owner
-    return owner is not None and (
-        owner.identity == note.identity or (session.launch is not None and session.launch.id == note.id)
-    )
+def expire(state: str, launch_id: str) -> float | None:
+    """Seconds after which to ask again; None: never. Raises SourceError."""
+    notes = paths.notes_file(state)
+    found = fuses.timeout_of(notes, launch_id)
+    if found is None:  # our state was deleted, and the timeout with it
+        return None
+    done = fuse.fire(state, found.id)
+    if done is not None:
+        if done.state == FAILED:
+            leave_word(notes, launch_id, "expire", str(done.results[0]))
+        return None
+    now = fuses.timeout_of(notes, launch_id)
+    if now is None or now.state not in (BURNING, FIRING):
+        return None
+    return max(1.0, now.left(clocks.now())) if now.state == BURNING else RECHECK

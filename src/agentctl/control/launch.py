@@ -28,7 +28,13 @@ def launch(state: str, order: Order, tell: Callable[[Session], None] | None = No
     child = spawn.Child(_spec(state, folder, order), order.environ)
     note = _note(order, child.identity)
     try:
-        ledger.begin(notes, note, force=order.force)
+        ledger.begin(
+            notes,
+            note,
+            force=order.force,
+            timeout=order.timeout,
+            cancels_fuses=order.cancels_fuses,
+        )
         _go(child, folder, order)
         session = arrived(note, notes, order)
         note = _learned(notes, note, session)

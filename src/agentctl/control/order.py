@@ -36,6 +36,7 @@ class Order(NamedTuple):
     timeout: float | None = None
     force: bool = False
     at: float = 0.0  # when it was given
+    cancels_fuses: bool = True  # that burn in its directory
     before: float | None = None  # when the session to go on with was last written to
 
 
@@ -64,6 +65,7 @@ class Wish(NamedTuple):
     on_complete: str | None = None
     timeout: float | None = None
     force: bool = False
+    cancels_fuses: bool = True
     settle: float = float("inf")  # seconds to stay after the id, at most
 
 
@@ -147,4 +149,5 @@ def _order(wish: Wish, command: Command, environ: Mapping[str, str], launch_id: 
         wish.timeout,
         wish.force,
         time.time(),
+        wish.cancels_fuses,
     )

@@ -24,6 +24,7 @@ import os
 import time
 
 SUBREAPER = 36  # PR_SET_CHILD_SUBREAPER
+AGAIN, AGAIN_FILE = 75, "again"  # what `expire` leaves where it is to be asked once more, and when
 OURS_TO_OUTLIVE = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 ABORTED = 125
 
@@ -104,13 +105,16 @@ def _become(spec: Spec, ready: int, told: int) -> None:
 
 def _watch_over(agent: int, spec: Spec, go: int, *, started: bool) -> None:
     os.chdir("/")  # the caller's directory is not ours to hold
+    asked: list[int] = []  # the last process that was asked whether the time is over
     if spec.timeout:
-        signal.signal(signal.SIGALRM, lambda *_: _spawn(spec.expiring))
+        signal.signal(signal.SIGALRM, lambda *_: asked.append(_spawn(spec.expiring)))
         signal.setitimer(signal.ITIMER_REAL, spec.timeout)
     while True:
         pid, status, usage = os.wait3(0)  # also its orphans, which are ours now
         if pid == agent:
             break
+        if pid in asked and os.waitstatus_to_exitcode(status) == AGAIN:
+            signal.setitimer(signal.ITIMER_REAL, _more_time(spec.folder))
     signal.setitimer(signal.ITIMER_REAL, 0)
     code = os.waitstatus_to_exitcode(status)
     if started:
@@ -138,11 +142,20 @@ def _write_down(folder: bytes, code: int, user: float, system: float, memory: in
         pass
 
 
-def _spawn(argv: list[bytes]) -> None:
+def _spawn(argv: list[bytes]) -> int:
     try:
-        os.posix_spawn(argv[0], argv, os.environb)
+        return os.posix_spawn(argv[0], argv, os.environb)
     except OSError:  # no process to be had, or no such Python any more: its end is still ours to note
-        pass
+        return 0
+
+
+def _more_time(folder: bytes) -> float:
+    """Seconds; 0: for ever, as where our state was deleted."""
+    try:
+        with open(folder + b"/" + AGAIN_FILE.encode(), "rb") as file:
+            return max(0.001, float(file.read()))
+    except (OSError, ValueError):
+        return 0.0
 
 
 def _start_ticks(pid: int) -> bytes:

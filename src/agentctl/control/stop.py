@@ -6,7 +6,7 @@ import os
 import time
 from collections.abc import Iterable
 from signal import SIGKILL, SIGTERM, Signals
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from agentctl.adapters.plans import StopPlan
 from agentctl.control.targets import DEATH, Targets
@@ -33,6 +33,20 @@ class Stopped(NamedTuple):
     spared: tuple[Left, ...] = ()  # not of it, though they look like it; above all ourselves
     signals: tuple[str, ...] = ()  # sent to the owner, in order
     seconds: float = 0.0
+
+
+def shape(given: Stopped) -> dict[str, Any]:
+    """As `shapes.STOPPED_FIELDS` describes it."""
+    return {
+        "id": given.session_id,
+        "adapter": given.adapter,
+        "already": given.already,
+        "ended": given.ended,
+        "survivors": [left._asdict() for left in given.survivors],
+        "spared": [left._asdict() for left in given.spared],
+        "signals": list(given.signals),
+        "seconds": round(given.seconds, 3),
+    }
 
 
 def stop(

@@ -103,6 +103,7 @@ MIGRATIONS = (
         id text primary key,
         directory text, -- one of these is what it is on
         adapter text, session_id text, launch text,
+        cwd text, -- where its command runs
         label text,
         actions text not null, -- as JSON
         created_at real not null,

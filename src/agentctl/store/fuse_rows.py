@@ -17,13 +17,13 @@ from agentctl.truth.sqlite_ro import Database
 _ALL = (
     "select fuse.id, directory, coalesce(adapter, json_extract(launch.detail, '$.adapter')),"
     " coalesce(fuse.session_id, launch.session_id), fuse.launch, label, actions, fuse.created_at,"
-    " fuse.boot, due_boot, due_at, state, claimed_at, claimed_by, settled_at, results, reason,"
+    " fuse.boot, due_boot, due_at, state, claimed_at, claimed_by, settled_at, results, reason, cwd,"
     " launch.boot, launch.pid, launch.start, json_extract(launch.detail, '$.namespace'),"
     ' launch."group" from fuse left join launch on launch.id = fuse.launch'
 )
 _INSERT = (
-    "insert into fuse (id, directory, adapter, session_id, launch, label, actions, created_at,"
-    " boot, due_boot, due_at) values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+    "insert into fuse (id, directory, adapter, session_id, launch, label, cwd, actions, created_at,"
+    " boot, due_boot, due_at) values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
 )
 
 
@@ -41,6 +41,7 @@ def insert(connection: sqlite3.Connection, fuse: Fuse) -> None:
             fuse.session_id,
             fuse.launch_id,
             fuse.label,
+            as_text(fuse.cwd) if fuse.cwd is not None else None,
             json.dumps(fuse.actions),
             fuse.created_at,
             fuse.boot,
@@ -69,7 +70,7 @@ def _fuse(row: tuple[Any, ...]) -> Fuse:
     id_, directory, adapter, session_id, launch, label, actions, created, boot, due_boot, due_at = row[
         :11
     ]
-    state, claimed_at, claim, settled_at, results, reason, *agent, group = row[11:]
+    state, claimed_at, claim, settled_at, results, reason, cwd, *agent, group = row[11:]
     to_do = tuple(Action(*action) for action in json.loads(actions))
     return Fuse(
         id_,
@@ -89,6 +90,7 @@ def _fuse(row: tuple[Any, ...]) -> Fuse:
         settled_at,
         tuple(json.loads(results)) if results is not None else (None,) * len(to_do),
         reason,
+        as_path(cwd) if cwd is not None else None,
         _claim(*agent) if agent[0] is not None else None,
         group,
     )

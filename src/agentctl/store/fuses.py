@@ -54,16 +54,17 @@ def light(
     *,
     directory: str | None = None,
     session: tuple[str, str] | None = None,  # adapter and id
+    cwd: str | None = None,
     label: str | None = None,
     moment: Moment | None = None,
 ) -> Fuse:
     moment = moment or clocks.now()
     adapter, session_id = session if session is not None else (None, None)
     made = _made(actions, seconds, moment)._replace(
-        directory=directory, adapter=adapter, session_id=session_id, label=label
+        directory=directory, adapter=adapter, session_id=session_id, cwd=cwd, label=label
     )
     with db.transaction(path) as connection:
-        connection.execute("delete from fuse where settled_at < ?", (moment.at - KEEP,))
+        _forget(connection, moment)
         fuse_rows.insert(connection, made)
         tell(connection, "fuse.set", made, moment)
     return made
@@ -134,6 +135,25 @@ def end_timeout(connection: sqlite3.Connection, launch_id: str, reason: str) -> 
         _cancelled(connection, each, reason, clocks.now())
 
 
+def end_if_moot(path: str, fuse_id: str) -> bool:
+    """A timeout whose agent has ended, and nobody has said so yet. Whether it was one."""
+    found = next(iter(fuse_rows.read(path, "where fuse.id = ?", (fuse_id,))), None)
+    if found is None or found.state != BURNING or not found.moot:
+        return False
+    with db.transaction(path) as connection:
+        known = fuse_rows.one(connection, fuse_id)
+        if known is not None and known.state == BURNING and known.moot:
+            _cancelled(connection, known, "its agent has ended", clocks.now())
+    return True
+
+
+def forget(path: str) -> None:
+    """Those settled long ago."""
+    if fuse_rows.read(path, "where settled_at < ?", (clocks.now().at - KEEP,)):
+        with db.transaction(path) as connection:
+            _forget(connection, clocks.now())
+
+
 def keep_time(path: str, moment: Moment | None = None) -> None:
     """Somebody has set the clock: when they are due by the time of day changes with it, for the boot
     after this one."""
@@ -173,6 +193,10 @@ def shown(action: Action) -> dict[str, str]:
     from agentctl.addresses import shown as without_secrets
 
     return {"do": action.do, "what": without_secrets(action.what)}
+
+
+def _forget(connection: sqlite3.Connection, moment: Moment) -> None:
+    connection.execute("delete from fuse where settled_at < ?", (moment.at - KEEP,))
 
 
 def _burning(connection: sqlite3.Connection, fuse_id: str, *, given_up: bool = False) -> Fuse:

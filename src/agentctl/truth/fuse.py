@@ -69,6 +69,7 @@ class Fuse(NamedTuple):
     settled_at: float | None = None
     results: tuple[Mapping[str, Any] | None, ...] = ()  # of each action; None: not confirmed
     reason: str | None = None  # why it was cancelled
+    cwd: str | None = None  # where its command runs; None: in a folder of its own
     agent: Claim | None = None  # of a timeout: the process that it ends; None: the launch is forgotten
     group: str | None = None
 

@@ -82,6 +82,7 @@ def _all(settings: Config) -> Iterator[tuple[str, Setting[Any], Key]]:
         "launches.ttl": settings.ttl,
         "launches.settle": settings.settle,
         "worktrees.directory": settings.worktrees,
+        "fuses.on_launch": settings.fuses_on_launch,
         "daemon.auto": settings.daemon_auto,
         "journal.keep": settings.journal_keep,
         **{f"metrics.{name}": value for name, value in settings.metrics._asdict().items()},

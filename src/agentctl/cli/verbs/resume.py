@@ -104,5 +104,6 @@ def _wish(session: Session, arguments: argparse.Namespace, settings: config.Conf
         on_complete=arguments.on_complete or before.on_complete,
         timeout=arguments.timeout,
         force=arguments.force,
+        cancels_fuses=settings.fuses_on_launch.value == "cancel",
         settle=settings.settle.value,
     )

@@ -116,7 +116,9 @@ class _Report:
             self._answers.code = max(self._answers.code, 1)
         if now is not None:
             self._sessions.append(now)
-        self._stopped.append(shape(job))
+        from agentctl.control.stop import shape
+
+        self._stopped.append(shape(job.stopped))
         if not self._as_json:
             print("\n".join(lines(job, now)), flush=True)
 
@@ -153,22 +155,6 @@ def lines(job: Job, now: Session | None) -> list[str]:
     else:
         told = f"{name} stopped ({how}): {count}, {took}, by {by}"
     return [told, *_left("survives", stopped.survivors), *_left("lives on", stopped.spared)]
-
-
-def shape(job: Job) -> dict[str, Any]:
-    """`shapes.STOPPED_FIELDS` describes it."""
-    assert job.stopped is not None
-    given = job.stopped
-    return {
-        "id": given.session_id,
-        "adapter": given.adapter,
-        "already": given.already,
-        "ended": given.ended,
-        "survivors": [left._asdict() for left in given.survivors],
-        "spared": [left._asdict() for left in given.spared],
-        "signals": list(given.signals),
-        "seconds": round(given.seconds, 3),
-    }
 
 
 def _left(what: str, given: tuple[Left, ...]) -> list[str]:

@@ -1,0 +1,105 @@
+"""Fires what is due: claims it, does what it is to do, tells what came of it. Whoever looks at the clock
+calls this: the daemon, and the shim of a launch whose time is over.
+
+Any moment of it may be the last. Each action is confirmed before the next one is begun; who comes after
+does what is not confirmed. So an action can be done twice only if whoever did it died between the deed
+and the word, and of a command not even then, unless the command died too (`fuse_command`).
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+from agentctl import paths
+from agentctl.control import fuse_command, fuse_stop
+from agentctl.errors import Gone
+from agentctl.store import firing, fuses
+from agentctl.truth import files
+from agentctl.truth.fuse import Fuse
+
+_ID = re.compile("[0-9a-f]{8}")
+_at_work: set[str] = set()  # this process's own: a claim does not tell its threads apart
+_guard = threading.Lock()
+# What an action comes to, from the state directory, the fuse and the action's place in it.
+_DEEDS: Mapping[str, Callable[[str, Fuse, int], dict[str, Any]]] = {
+    "run": fuse_command.run,
+    "stop": fuse_stop.stop,
+}
+
+
+def fire_due(state: str) -> list[Fuse]:
+    """One after the other. Those that were ours to fire, as they are now. Raises SourceError."""
+    found = (fire(state, each.id) for each in fuses.due(paths.notes_file(state)))
+    return [each for each in found if each is not None]
+
+
+def fire(state: str, fuse_id: str) -> Fuse | None:
+    """None: it is not ours to fire, or not yet. Raises SourceError where that cannot be written down."""
+    notes = paths.notes_file(state)
+    with _alone(fuse_id) as ours:
+        if not ours or fuses.end_if_moot(notes, fuse_id):
+            return None
+        known = firing.claim(notes, fuse_id, firing.ourselves())
+        return _carried_out(state, notes, known) if known is not None else None
+
+
+def at_work() -> frozenset[str]:
+    """Those that this process fires at this moment."""
+    with _guard:
+        return frozenset(_at_work)
+
+
+def tidy(state: str) -> None:
+    """Forgets what was settled long ago, with what its commands said. Raises SourceError."""
+    notes = paths.notes_file(state)
+    fuses.forget(notes)
+    known = {each.id for each in fuses.recorded(notes)}
+    try:
+        names = files.names(fuse_command.folder(state))
+    except Gone:
+        return
+    for name in names:
+        if _ID.fullmatch(name) and name not in known:
+            shutil.rmtree(f"{fuse_command.folder(state)}/{name}", ignore_errors=True)
+
+
+def _carried_out(state: str, notes: str, fuse: Fuse) -> Fuse | None:
+    known: Fuse | None = fuse
+    for index, result in enumerate(fuse.results):
+        if known is not None and result is None:
+            known = _done(state, notes, known, index)
+    return firing.settle(notes, known) if known is not None else None
+
+
+def _done(state: str, notes: str, fuse: Fuse, index: int) -> Fuse | None:
+    """One action, confirmed. None: the fuse is another's by now."""
+    do = fuse.actions[index].do
+    if do == "webhook":  # tells of all the others: `settle` does it
+        return fuse
+    if do == "emit":
+        return firing.emit(notes, fuse, index)
+    try:
+        result = _DEEDS[do](state, fuse, index)
+    except Exception as error:  # noqa: BLE001 - whatever it was, the other actions are still to be done
+        result = {"ok": False, "error": str(error) or type(error).__name__}
+    return firing.confirm(notes, fuse, index, {"do": do, **result, "at": time.time()})
+
+
+@contextmanager
+def _alone(fuse_id: str) -> Iterator[bool]:
+    with _guard:
+        ours = fuse_id not in _at_work
+        if ours:
+            _at_work.add(fuse_id)
+    try:
+        yield ours
+    finally:
+        if ours:
+            with _guard:
+                _at_work.discard(fuse_id)
