@@ -12,24 +12,29 @@ from agentctl.errors import Forbidden, Gone, Malformed, SourceError
 from agentctl.truth.model import ProcessIdentity
 
 STAT_CAP = 1024
+PAGE = 1024  # bytes: no more than the least that procfs hands out where there is more
+CHUNK = 1 << 14
 EXITING = 0x4  # PF_EXITING, of the flags in stat
 
 
 class Entry:
     """An open /proc/PID, proven to be the process that was meant."""
 
-    __slots__ = ("_fd", "identity", "uid")
+    __slots__ = ("_fd", "identity")
 
     def __init__(self, identity: ProcessIdentity) -> None:
         self.identity = identity
         self._fd = -1
-        self.uid = -1
+
+    @property
+    def uid(self) -> int:
+        """Whose process it is."""
+        return os.fstat(self._fd).st_uid
 
     def __enter__(self) -> Entry:
         source = self.identity.address
         try:
             self._fd = os.open(f"/proc/{self.identity.pid}", os.O_RDONLY | os.O_DIRECTORY)
-            self.uid = os.fstat(self._fd).st_uid
             start = parse_stat(self.read("stat", STAT_CAP)).start
         except OSError as error:
             self.__exit__()
@@ -51,10 +56,10 @@ class Entry:
         try:
             fd = os.open(name, os.O_RDONLY, dir_fd=self._fd)
             try:
-                chunks = [os.read(fd, cap)]
-                # procfs hands out at most a page or so at a time
-                while chunks[-1] and sum(map(len, chunks)) < cap:
-                    chunks.append(os.read(fd, cap))
+                # procfs hands out a page or so at a time, and less than one at the end only
+                chunks = [os.read(fd, min(cap, CHUNK))]
+                while len(chunks[-1]) >= PAGE and sum(map(len, chunks)) < cap:
+                    chunks.append(os.read(fd, CHUNK))
                 return b"".join(chunks)
             finally:
                 os.close(fd)
@@ -69,6 +74,13 @@ class Entry:
             return None
         except FileNotFoundError:  # a kernel thread has no exe; a vanishing process neither
             return None
+        except OSError as error:
+            raise translated(error, f"{self.identity.address}/{name}") from error
+
+    def status(self, name: str) -> os.stat_result:
+        """Of what a link leads to, wherever that is: also in another mount namespace."""
+        try:
+            return os.stat(name, dir_fd=self._fd)
         except OSError as error:
             raise translated(error, f"{self.identity.address}/{name}") from error
 
@@ -132,6 +144,18 @@ class Stat:
         self.threads = threads
         self.ending = ending
         self.image = image
+
+
+def read_stat(pid: int) -> bytes:
+    """The line of whoever has this number now. Raises SourceError."""
+    try:
+        fd = os.open(f"/proc/{pid}/stat", os.O_RDONLY)
+        try:
+            return os.read(fd, STAT_CAP)
+        finally:
+            os.close(fd)
+    except OSError as error:
+        raise translated(error, f"proc:{pid}") from error
 
 
 def parse_stat(raw: bytes) -> Stat:
