@@ -1,0 +1,127 @@
+"""Who needs the daemon starts it; several at once start one."""
+
+import os
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+
+from agentctl.cli import summon
+from agentctl.control import holder, programs
+from agentctl.errors import NoDaemon, StartFailed, Unreachable
+from agentctl.truth import procfs
+from tests.daemon.serving import daemon_of, daemons_of, home_of, log_of
+from tests.ending import kill
+from tests.fakes.demo import DemoStage
+from tests.running import environ_of
+from tests.waiting import until
+
+
+def test_it_is_started_where_none_runs_and_found_where_one_does(stage: DemoStage) -> None:
+    with summon.ensure(environ_of(stage)) as first, summon.ensure(environ_of(stage)) as second:
+        assert first.hello() == second.hello()
+    assert len(daemons_of(stage)) == 1
+
+
+@pytest.mark.parametrize("how", ["variable", "flag"])
+def test_it_is_not_started_where_that_is_not_wanted(stage: DemoStage, how: str) -> None:
+    environ = environ_of(stage, **({"AGENTCTL_NO_DAEMON": "1"} if how == "variable" else {}))
+    with pytest.raises(NoDaemon, match="says not to start one") as told:
+        summon.ensure(environ, no_daemon=how == "flag")
+    assert told.value.hint == "agentctl daemon start"
+    assert not os.path.exists(home_of(stage)), "and nothing was made"
+    daemon_of(stage)
+    summon.ensure(environ, no_daemon=how == "flag").close()
+
+
+def test_twenty_at_once_end_with_one(stage: DemoStage) -> None:
+    environ, pids, errors = environ_of(stage), list[int](), list[BaseException]()
+    barrier = threading.Barrier(20)
+
+    def call() -> None:
+        barrier.wait()
+        done = subprocess.run(
+            [sys.executable, "-c", _SUMMON], env=environ, capture_output=True, text=True, check=False
+        )
+        if done.returncode == 0:
+            pids.append(int(done.stdout))
+        else:
+            errors.append(AssertionError(done.stderr))
+
+    threads = [threading.Thread(target=call) for _ in range(20)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert errors == []
+    assert len(pids) == 20
+    assert len(set(pids)) == 1
+    until(lambda: daemons_of(stage) == [pids[0]], "the others that were started have ended")
+
+
+_SUMMON = """
+import os
+from agentctl.cli import summon
+with summon.ensure(os.environ) as client:
+    print(client.hello().pid)
+"""
+
+
+def test_one_that_was_killed_is_replaced_at_once(stage: DemoStage) -> None:
+    first = daemon_of(stage)
+    kill(first)
+    with summon.ensure(environ_of(stage)) as client:
+        assert client.hello().pid != first.pid
+
+
+def test_it_is_nobody_s_child(stage: DemoStage) -> None:
+    """A verb that stays for hours would keep its remains."""
+    with summon.ensure(environ_of(stage)) as client:
+        process = procfs.read_process(client.hello().pid, procfs.boot_id())
+    assert process.parent != os.getpid()
+
+
+def test_what_keeps_it_from_starting_is_told(stage: DemoStage) -> None:
+    os.makedirs(f"{home_of(stage)}/daemon.sock/inside")
+    with pytest.raises(StartFailed, match="did not start") as told:
+        summon.start(environ_of(stage))
+    assert told.value.hint == "agentctl daemon logs"
+    assert "cannot run" in log_of(stage)
+    assert holder.told(home_of(stage)) is None or daemons_of(stage) == []
+
+
+def test_one_that_cannot_even_begin_is_told(stage: DemoStage, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(programs, "daemon", lambda *_: [sys.executable, "-c", "raise SystemExit('no!')"])
+    with pytest.raises(StartFailed, match="ended at once") as told:
+        summon.start(environ_of(stage))
+    assert told.value.said == ("no!",)
+    monkeypatch.setattr(programs, "daemon", lambda *_: ["/no/such/python"])
+    with pytest.raises(StartFailed, match="No such file"):
+        summon.start(environ_of(stage))
+
+
+def test_a_home_where_nothing_can_be_written(tmp_path: Path) -> None:
+    environ = {"AGENTCTL_HOME": str(tmp_path / "no" / "such"), "PATH": "/usr/bin:/bin"}
+    with pytest.raises(Exception, match="no such file"):
+        summon.start(environ)
+
+
+def test_no_home_at_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("agentctl.paths.home", lambda _: None)
+    with pytest.raises(Unreachable, match="no home"):
+        summon.ensure({})
+
+
+def test_its_surroundings() -> None:
+    environ = {"NOTIFY_SOCKET": "/n", "CLAUDECODE": "1", "X": "y", "AGENTCTL_HOME": "here"}
+    here = os.path.abspath("here")
+    assert summon.surroundings(environ) == {"X": "y", "AGENTCTL_HOME": here}
+    supervised = summon.surroundings(environ, supervised=True)
+    assert supervised == {"X": "y", "AGENTCTL_HOME": here, "NOTIFY_SOCKET": "/n"}
+
+
+@pytest.mark.parametrize(("value", "may"), [("", True), ("0", True), ("1", False), ("yes", False)])
+def test_what_the_variable_means(value: str, *, may: bool) -> None:
+    assert summon.allowed({"AGENTCTL_NO_DAEMON": value}) is may
