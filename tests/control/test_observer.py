@@ -29,14 +29,12 @@ class Told:
         return [e.type for e in self.events if subject is None or e.subject == subject]
 
     def until(self, kind: str, subject: str | None) -> Event:
-        def found() -> Event | None:
+        def found() -> bool:
             self.observer.step(0.02)
-            return next((e for e in self.events if (e.type, e.subject) == (kind, subject)), None)
+            return any((e.type, e.subject) == (kind, subject) for e in self.events)
 
-        until(found, f"{kind} of {subject}; told: {self.types()}")
-        event = found()
-        assert event is not None
-        return event
+        until(found, f"{kind} of {subject}")
+        return next(e for e in self.events if (e.type, e.subject) == (kind, subject))
 
     def settle(self) -> None:
         """Nothing more is told when nothing happens."""

@@ -20,7 +20,7 @@ from agentctl.adapters.registry import load, registered
 from agentctl.control import parting, traces
 from agentctl.control.births import Births
 from agentctl.control.lookout import Happened, Lookout
-from agentctl.control.rhythm import Rhythm
+from agentctl.control.rhythm import AGAIN, NEVER, Rhythm
 from agentctl.control.story import Key, Story, gap, key_of
 from agentctl.truth import procfs
 from agentctl.truth.event import Event
@@ -38,6 +38,7 @@ BEAT = 0.1  # seconds between two questions for new processes: 30 bytes each
 # and whatever else gives no sign.
 NET = 60.0
 DOUBT = 2.0  # seconds that nobody can tell, before that is told
+OURS = ""  # as no adapter is named
 LOST = "the kernel had more changes to tell than it keeps"
 AWAY = "nobody watched"
 
@@ -65,6 +66,8 @@ class Observer:
         self._doubted: dict[Key, float] = {}  # since when its news is not yet told
         self._stopped = False
         self._net = 0.0
+        self._ours_changed: Callable[[], None] = lambda: None
+        self._ours_again = NEVER
 
     def stop(self) -> None:
         self._stopped = True
@@ -73,6 +76,12 @@ class Observer:
     def close(self) -> None:
         self._lookout.close()
         self._births.close()
+
+    def watch_ours(self, notes: str, changed: Callable[[], None]) -> None:
+        """Call that whenever our own database has changed. Once more a moment later: what is written to
+        its log counts when the log's index says so, which wakes nobody."""
+        self._ours_changed = changed
+        self._lookout.attend(OURS, [notes, f"{notes}-wal"], ())
 
     def begin(self, *, silent: bool = False) -> None:
         """The first look. Where somebody watched before us, with what ended meanwhile."""
@@ -95,9 +104,12 @@ class Observer:
     def step(self, most: float = BEAT) -> None:
         """Wait for what comes next, for no longer than that, and tell of it."""
         now = time.monotonic()
-        until = min(rhythm.due for rhythm in self._rhythm.values())
+        until = min(self._ours_again, *(rhythm.due for rhythm in self._rhythm.values()))
         self._heard(self._lookout.wait(min(most, until - now)))
         now = time.monotonic()
+        if now >= self._ours_again:
+            self._ours_again = NEVER
+            self._ours_changed()
         if now >= self._net:
             self._net = now + NET
             for rhythm in self._rhythm.values():
@@ -118,8 +130,11 @@ class Observer:
 
     def _heard(self, happened: Happened) -> None:
         now, moment = time.monotonic(), time.time()
-        for name in happened.changed:
+        for name in happened.changed - {OURS}:
             self._rhythm[name].changed(now, moment)
+        if OURS in happened.changed:
+            self._ours_changed()
+            self._ours_again = now + AGAIN
         for key, session in self._last.items():
             owner = session.seen.owner
             if owner is not None and owner.identity in happened.ended:

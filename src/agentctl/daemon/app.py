@@ -22,9 +22,9 @@ from agentctl.daemon.guard import Guard
 from agentctl.daemon.memory import private_bytes
 from agentctl.daemon.methods import Methods
 from agentctl.daemon.metrics import Metrics
-from agentctl.daemon.presence import Presence
 from agentctl.daemon.server import Server
 from agentctl.daemon.singleton import Singleton
+from agentctl.daemon.watcher import Watcher
 from agentctl.errors import AgentctlError
 from agentctl.truth.clock import rfc3339
 from agentctl.wire import lines
@@ -54,7 +54,7 @@ def parts(app: App) -> list[Part]:
     """All of them, in the order of their starting. `app` has home, environ, bell, notes, lock."""
     return [
         Guard((app.lock.path, app.server.path), app.look_after_home),
-        Presence(app.notes, app.lock.holder.identity, app.bell),
+        Watcher(app.notes, app.environ, app.lock.holder.identity, app.bell),
         app.metrics,
     ]
 

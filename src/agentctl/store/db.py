@@ -145,13 +145,24 @@ def transaction(path: str, patience: float = PATIENCE) -> Iterator[sqlite3.Conne
     """All of it or nothing, one writer after the other: what is read inside is true until the end."""
     connection = open_writable(path, patience)
     try:
+        with step(connection, path):
+            yield connection
+    finally:
+        connection.close()
+
+
+@contextmanager
+def step(connection: sqlite3.Connection, path: str) -> Iterator[None]:
+    """A transaction on a connection that stays open. Raises SourceError."""
+    try:
         connection.execute("begin immediate")
-        yield connection
+        yield
         connection.execute("commit")
     except (sqlite3.Error, UnicodeEncodeError) as error:
         raise _answer(error, path) from error
     finally:
-        connection.close()  # rolls back what was not committed
+        if connection.in_transaction:
+            connection.rollback()
 
 
 def _answer(error: Exception, path: str) -> SourceError:

@@ -12,7 +12,7 @@ import sqlite3
 from collections.abc import Iterable
 from typing import Any
 
-from agentctl.errors import Gone
+from agentctl.errors import Gone, Unsupported
 from agentctl.store import db
 from agentctl.truth import files
 from agentctl.truth.event import Event
@@ -20,6 +20,7 @@ from agentctl.truth.sqlite_ro import Database
 
 __all__ = [
     "Event",
+    "Reader",
     "after",
     "append",
     "before",
@@ -38,6 +39,7 @@ _SELECT = 'select seq, type, at, seen_at, adapter, subject, "group", body from e
 _INSERT = (
     'insert into event (type, at, seen_at, adapter, subject, "group", body) values (?, ?, ?, ?, ?, ?, ?)'
 )
+_AFTER = "where seq > ? order by seq limit ?"
 _PRUNE = (
     "delete from event where seen_at < ? and seq not in (select seq from outbox)"
     " and seq not in (select seq from last_word where type <> 'session.stopped')"
@@ -62,7 +64,36 @@ def record(path: str, events: Iterable[Event]) -> list[int]:
 
 def after(path: str, seq: int, most: int = PAGE) -> list[Event]:
     """The next ones, oldest first; none where there is no journal. Raises SourceError."""
-    return _read(path, "where seq > ? order by seq limit ?", (seq, most))
+    return _read(path, _AFTER, (seq, most))
+
+
+class Reader:
+    """Reads on from where it was, over and over. Keeps the database open: who opens and closes it
+    each time makes its log come and go, and is woken by that himself."""
+
+    def __init__(self, path: str, seq: int) -> None:
+        self.seq = seq  # the last that was read
+        self._path = path
+        self._database: Database | None = None
+
+    def close(self) -> None:
+        if self._database is not None:
+            self._database.__exit__()
+
+    def new(self, most: int = PAGE) -> list[Event]:
+        """Raises SourceError."""
+        if self._database is None:
+            try:
+                files.status(self._path)
+            except Gone:
+                return []
+            self._database = Database(self._path)
+        try:
+            found = [_event(row) for row in self._database.rows(_SELECT + _AFTER, (self.seq, most))]
+        except Unsupported:  # no journal in it yet
+            return []
+        self.seq = (found[-1].seq or self.seq) if found else self.seq
+        return found
 
 
 def of(path: str, subject: str) -> list[Event]:
@@ -79,6 +110,14 @@ def last_told(path: str) -> list[Event]:
 def before(path: str, moment: float) -> int:
     """The number of the last one that was seen before that moment; 0: none. Raises SourceError."""
     return _number(path, "select max(seq) from event where seen_at < ?", (moment,))
+
+
+def watched_until(path: str) -> float | None:
+    """When somebody who watches sessions last told anything; None: nobody ever did. By the order of the
+    telling: the clock may have been set since. Raises SourceError."""
+    told = "where type glob 'session.*' or type glob 'daemon.*' order by seq desc limit 1"
+    found = _read(path, told, ())
+    return found[0].seen_at if found else None
 
 
 def last(path: str) -> int:

@@ -1,0 +1,194 @@
+"""The observer, in a thread of its own: what it sees goes into the journal, and the bell rings.
+
+What cannot be written (a full disk, a database that somebody holds) is kept and written later, in its
+order. Where that becomes too much, the oldest goes, and a gap is told in its place.
+"""
+
+from __future__ import annotations
+
+import logging
+import sqlite3
+import threading
+import time
+from collections.abc import Mapping
+from typing import Any
+
+from agentctl import __version__, config
+from agentctl.control.observer import Observer
+from agentctl.control.story import Story, gap
+from agentctl.daemon.bell import Bell
+from agentctl.errors import AgentctlError, SourceError
+from agentctl.store import db, journal, locks
+from agentctl.truth.event import Event
+from agentctl.truth.memory import Warm
+from agentctl.truth.model import ProcessIdentity
+
+log = logging.getLogger("agentctl.daemon.watcher")
+
+MOST = 20_000  # events kept while none can be written
+AGAIN = 1.0  # seconds to the next try
+HOUR = 3600.0  # between two prunings of the journal
+PATIENCE = 2.0  # seconds to wait for another writer, before it is tried again later
+LOST = "more happened than could be kept while the journal could not be written"
+
+
+class Watcher:
+    name = "observer"
+
+    def __init__(
+        self, notes: str, environ: Mapping[str, str], identity: ProcessIdentity, bell: Bell
+    ) -> None:
+        self._notes, self._environ, self._identity, self._bell = notes, environ, identity, bell
+        self._thread = threading.Thread(target=self._run, name="observer", daemon=True)
+        self._observer: Observer | None = None
+        self._ending = threading.Event()
+        self._pending: list[Event] = []
+        self._again = 0.0
+        self._connection: sqlite3.Connection | None = None
+        self._reader = journal.Reader(notes, 0)
+        self._problem: str | None = None
+        self._prune_at = self._expire_at = 0.0
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def stop(self) -> None:
+        self._ending.set()
+        if self._observer is not None:
+            self._observer.stop()
+        self._thread.join()
+
+    def status(self) -> dict[str, Any]:
+        observer = self._observer
+        told: dict[str, Any] = {"pending": len(self._pending) or None}
+        if observer is not None:
+            told |= {"looks": observer.looks, "problems": len(observer.problems) or None}
+        return told if self._problem is None else {**told, "state": "failing", "problem": self._problem}
+
+    def _run(self) -> None:
+        try:
+            self._watch()
+        except Exception as error:  # the fence: what is left of the daemon goes on, and says so
+            self._problem = f"{type(error).__name__}: {error}"
+            log.exception("ended")
+
+    def _watch(self) -> None:
+        told, since = self._told_before()
+        self._tell([self._presence("daemon.started")])
+        observer = Observer(Story(told, since), self._tell, self._environ, Warm())
+        self._observer = observer
+        observer.watch_ours(self._notes, self._ours_changed)
+        try:
+            observer.begin()
+            while not self._ending.is_set():
+                observer.step()
+                self._due()
+        finally:
+            observer.close()
+            self._tell([self._presence("daemon.stopped")])
+            self._reader.close()
+            self._disconnect()
+
+    def _told_before(self) -> tuple[list[Event], float | None]:
+        """What was last told of each session, and until when somebody watched."""
+        try:
+            self._reader.seq = journal.last(self._notes)
+            return journal.last_told(self._notes), journal.watched_until(self._notes)
+        except SourceError as error:
+            log.warning("what was told before cannot be read: %s", error)
+            return [], None
+
+    def _presence(self, what: str) -> Event:
+        now = time.time()
+        data = {"pid": self._identity.pid, "start": self._identity.start, "version": __version__}
+        return Event(what, now, now, subject=self._identity.address, body={"data": data})
+
+    # the journal
+
+    def _tell(self, events: list[Event]) -> None:
+        self._pending += events
+        if len(self._pending) > MOST:
+            lost = self._pending[: -MOST // 2]
+            self._pending = [
+                gap(lost[0].seen_at, lost[-1].seen_at, LOST),
+                *self._pending[-MOST // 2 :],
+            ]
+        if self._pending and (events or time.monotonic() >= self._again):
+            self._write()
+
+    def _write(self) -> None:
+        try:
+            written = self._recorded(self._pending)
+        except SourceError as error:
+            self._disconnect()
+            self._again = time.monotonic() + AGAIN
+            if self._problem is None:
+                log.warning("the journal cannot be written, and is tried again: %s", error)
+            self._problem = str(error)
+            return
+        if self._problem is not None:
+            log.info("the journal is written again")
+        self._problem = None
+        ended = any(event.type == "session.stopped" for event in self._pending)
+        self._pending = []
+        if written[0] == self._reader.seq + 1:  # nobody else has written in between
+            self._reader.seq = written[-1]
+        self._bell.ring(written[-1])
+        if ended:
+            self._sweep()
+
+    def _recorded(self, events: list[Event]) -> list[int]:
+        """By a connection that stays open: to open one takes longer than to write."""
+        if self._connection is None:
+            self._connection = db.open_writable(self._notes, PATIENCE)
+        with db.step(self._connection, self._notes):
+            return [journal.append(self._connection, event) for event in events]
+
+    def _disconnect(self) -> None:
+        if self._connection is not None:
+            self._connection.close()
+        self._connection = None
+
+    def _ours_changed(self) -> None:
+        """Others write too: who launches, locks, sets a fuse."""
+        try:
+            events = self._reader.new()
+        except SourceError as error:
+            log.warning("the journal cannot be read: %s", error)
+            return
+        if events:
+            self._bell.ring(self._reader.seq)
+        for event in events:
+            if event.type.startswith("launch.") and event.adapter and self._observer is not None:
+                self._observer.launched(event.adapter, event.subject)
+            if event.type.startswith("lock."):
+                self._expire_at = 0.0  # asked anew
+
+    # what is due by the clock
+
+    def _due(self) -> None:
+        now = time.time()
+        self._tell([])
+        if now >= self._expire_at:
+            self._sweep()
+        if now >= self._prune_at:
+            self._prune_at = now + HOUR
+            self._prune(now)
+
+    def _sweep(self) -> None:
+        """Locks that hold nothing any more are released when that comes true, not when somebody asks."""
+        try:
+            locks.sweep(self._notes)
+            ends = [lock.expires_at for lock in locks.written(self._notes) if lock.expires_at]
+        except SourceError as error:
+            log.warning("locks cannot be read: %s", error)
+            ends = []
+        self._expire_at = min([*ends, time.time() + HOUR])
+
+    def _prune(self, now: float) -> None:
+        try:
+            keep = config.load(self._environ).journal_keep.value
+            with db.transaction(self._notes) as connection:
+                journal.prune(connection, now - keep)
+        except AgentctlError as error:
+            log.warning("the journal is not pruned: %s", error)
