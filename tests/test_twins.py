@@ -33,6 +33,7 @@ ALONE = {
     "adapters/pi/places.py": "a part of adapters/pi/, tested through it",
     "adapters/pi/transcript.py": "a part of adapters/pi/, tested through it",
     "adapters/plans.py": "values; which words are passed on is tested with each adapter",
+    "daemon/connection.py": "one client of daemon/server.py, tested through it",
     "rehearsal/acts.py": "played with a fake in cli/verbs/test_doctor.py, with real ones in tests/real",
     "rehearsal/expected/claude_code.py": "values: tested in rehearsal/test_expect.py, met by tests/real",
     "rehearsal/expected/codex.py": "values: tested in rehearsal/test_expect.py, met by tests/real",

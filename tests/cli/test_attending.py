@@ -39,7 +39,7 @@ def test_one_runs(stage: DemoStage) -> None:
     ran = agentctl_of(stage, "daemon")
     assert ran.code == 0
     assert ran.lines[0].startswith(f"agentctl {__version__} (protocol 1), pid {identity.pid}, for ")
-    assert "presence     running" in ran.lines
+    assert "guard        running" in ran.lines
     told = agentctl_of(stage, "daemon", "status", "--json").json()["daemon"]
     assert list(told) == [name for name, _, _ in DAEMON_FIELDS]
     assert (told["pid"], told["home"], told["seq"] >= 1) == (identity.pid, home_of(stage), True)
