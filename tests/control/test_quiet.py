@@ -1,0 +1,132 @@
+"""When a person need not be told."""
+
+import os
+import pty
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agentctl.control import quiet
+from agentctl.store import db, journal
+from agentctl.truth import procfs
+from agentctl.truth.event import Event
+
+NOW = 100_000.0
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> str:
+    made = str(tmp_path / "state.db")
+    db.open_writable(made).close()
+    return made
+
+
+def tell(path: str, kind: str, seen_at: float = NOW, at: float | None = None, **body: Any) -> Event:
+    told = Event(kind, seen_at, at, "pi", "s1", None, {"session": {}, **body})
+    return told._replace(seq=journal.record(path, [told])[0])
+
+
+@pytest.mark.parametrize(
+    ("kind", "seen", "at", "why"),
+    [
+        ("session.waiting", 30, None, None),
+        ("session.waiting", 30, 40_000, None),  # it still waits
+        ("session.waiting", 700, None, "too late: 11m ago"),
+        ("session.stopped", 30, 30, None),
+        ("session.stopped", 30, None, None),
+        ("session.stopped", 30, 40_000, "too late: 11h ago"),  # seen when the daemon started
+        ("session.stopped", 700, None, "too late: 11m ago"),
+        ("session.waiting", -5000, None, None),  # the clock was set back
+    ],
+)
+def test_too_late(path: str, kind: str, seen: float, at: float | None, why: str | None) -> None:
+    event = tell(path, kind, NOW - seen, NOW - at if at is not None else None)
+    assert quiet.reason(path, "desk", event, NOW) == why
+
+
+def test_one_that_went_on(path: str) -> None:
+    event = tell(path, "session.waiting")
+    tell(path, "session.running")
+    assert quiet.reason(path, "desk", event, NOW) == "it has gone on: session.running"
+    again = tell(path, "session.waiting")
+    assert quiet.reason(path, "desk", event, NOW) == "it waits anew"
+    assert quiet.reason(path, "desk", again, NOW) is None
+
+
+def test_an_end_is_told_also_if_it_was_resumed(path: str) -> None:
+    event = tell(path, "session.stopped")
+    tell(path, "session.started")
+    assert quiet.reason(path, "desk", event, NOW) is None
+
+
+PROGRAM = """
+import fcntl, os, sys, termios
+os.setsid()
+fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+print("ready", flush=True)
+sys.stdin.readline()
+"""
+
+
+@pytest.fixture
+def sitting() -> Iterator[tuple[str, str]]:
+    """The address of a process with a terminal, and that terminal."""
+    ours, theirs = pty.openpty()
+    child = subprocess.Popen([sys.executable, "-c", PROGRAM], stdin=theirs, stdout=theirs, stderr=theirs)
+    try:
+        assert b"ready" in os.read(ours, 100)
+        yield procfs.read_process(child.pid, procfs.boot_id()).identity.address, os.ttyname(theirs)
+    finally:
+        child.kill()
+        child.wait()
+        os.close(ours)
+        os.close(theirs)
+
+
+def alive(address: str) -> Event:
+    evidence = [{"claim": "waiting", "address": "/x"}, {"claim": "alive", "address": address}]
+    return Event("session.waiting", NOW, body={"evidence": evidence})
+
+
+def test_somebody_is_there_who_typed_a_moment_ago(sitting: tuple[str, str]) -> None:
+    address, terminal = sitting
+    os.utime(terminal, (NOW - 20, 1.0))
+    assert quiet.there(alive(address), NOW)
+    os.utime(terminal, (NOW - 61, NOW))
+    assert not quiet.there(alive(address), NOW)
+
+
+def test_the_pid_alone_proves_nothing(sitting: tuple[str, str]) -> None:
+    address, terminal = sitting
+    os.utime(terminal, (NOW - 20, 1.0))
+    pid = address.removeprefix("proc:").partition("@")[0]
+    assert not quiet.there(alive(f"proc:{pid}@1"), NOW)
+    assert not quiet.there(Event("session.waiting", NOW, body={"session": {"pid": int(pid)}}), NOW)
+
+
+def test_without_a_terminal_nobody_is_there() -> None:
+    child = subprocess.Popen(
+        [sys.executable, "-c", "input()"], stdin=subprocess.PIPE, start_new_session=True
+    )
+    try:
+        address = procfs.read_process(child.pid, procfs.boot_id()).identity.address
+        assert not quiet.there(alive(address), NOW)
+    finally:
+        child.communicate(b"\n")
+
+
+@pytest.mark.parametrize("address", ["proc:x@1", "/etc/passwd", "proc:1", "", None])
+def test_an_address_that_names_no_process(address: str | None) -> None:
+    body = {"session": {"evidence": [{"claim": "alive", "address": address}]}}
+    assert quiet.owner(body) is None
+
+
+def test_the_process_may_be_named_with_the_session() -> None:
+    body = {"session": {"evidence": [{"claim": "alive", "address": "proc:12@34"}]}}
+    found = quiet.owner(body)
+    assert found is not None
+    assert (found.pid, found.start) == (12, 34)
