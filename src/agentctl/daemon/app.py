@@ -17,7 +17,9 @@ from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
 from agentctl import __version__, paths
+from agentctl.control.webhook import Webhooks
 from agentctl.daemon.bell import Bell
+from agentctl.daemon.courier import Courier
 from agentctl.daemon.guard import Guard
 from agentctl.daemon.memory import private_bytes
 from agentctl.daemon.methods import Methods
@@ -56,6 +58,7 @@ def parts(app: App) -> list[Part]:
         Guard((app.lock.path, app.server.path), app.look_after_home),
         Watcher(app.notes, app.environ, app.lock.holder.identity, app.bell),
         app.metrics,
+        Courier(app.home, app.environ, [Webhooks(app.environ)]),
     ]
 
 

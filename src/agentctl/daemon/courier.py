@@ -1,0 +1,235 @@
+"""Delivers what is in the outbox, whatever the kind: who writes an event need not know of it.
+
+One thread waits for the database to change and for the next that is due. It starts a thread for each
+lane in which something is due and that has none, so a target that hangs holds nobody but itself; the
+thread ends when its lane is empty. What was under way when the daemon ends is due again, by itself.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import sqlite3
+import threading
+import time
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from agentctl import config, paths
+from agentctl.config import Config
+from agentctl.control.delivery import DAY, Deliverer, Result
+from agentctl.daemon.wake import Wake
+from agentctl.errors import AgentctlError, SourceError
+from agentctl.store import db, journal, outbox, targets
+from agentctl.store.outbox import Delivery, Lane, Waiting
+from agentctl.truth.event import Event
+
+log = logging.getLogger("agentctl.daemon.courier")
+
+LANES = 32  # threads at once
+BREATH = 0.05  # seconds between two looks: a thousand events a second are not a thousand looks
+REST = 5.0  # seconds for a lane in which something unexpected failed, such as a full disk
+TRIES = 3  # to write down what a delivery came to: it would be made again for want of that
+PARTING = 1.0  # seconds for what is under way when the daemon ends
+NOBODY = "no such target any more"
+
+
+class Courier:
+    name = "courier"
+
+    def __init__(self, home: str, environ: Mapping[str, str], deliverers: Iterable[Deliverer]) -> None:
+        self._notes, self._file = paths.notes_file(home), paths.config_file(home)
+        self._environ = environ
+        self._deliverers = {one.kind: one for one in deliverers}
+        self._settings: Config | None = None
+        self._problems: dict[str, str] = {}
+        self._waiting: list[Waiting] = []
+        self._mutex = threading.Lock()
+        self._workers: dict[Lane, threading.Thread] = {}
+        self._resting: dict[Lane, float] = {}  # until when, by the clock that is never set
+        self._stopping = threading.Event()
+        self._held: sqlite3.Connection | None = None
+        self._held_stamp: object = None
+
+    def start(self) -> None:
+        self._wake = Wake((f"{self._notes}-wal", self._notes, self._file))
+        self._thread = threading.Thread(target=self._run, name=self.name, daemon=True)
+        self._thread.start()
+
+    def stop(self) -> None:
+        self._stopping.set()
+        self._wake.call()
+        until = time.monotonic() + PARTING
+        with self._mutex:
+            workers = list(self._workers.values())
+        for thread in (self._thread, *workers):
+            thread.join(max(0.0, until - time.monotonic()))
+
+    def status(self) -> dict[str, Any]:
+        told: dict[str, Any] = {
+            "targets": {kind: len(getattr(self._settings, field)) for kind, field in _FIELDS.items()}
+            if self._settings is not None
+            else {},
+            "pending": sum(one.pending for one in self._waiting),
+            "at_work": len(self._workers),
+        }
+        if self._problems:
+            told |= {"state": "failing", "problem": "; ".join(self._problems.values())}
+        return told
+
+    def _run(self) -> None:
+        heard: object = None
+        while not self._stopping.is_set():
+            stamp = _stamp(self._file)
+            if stamp != heard or self._settings is None:
+                self._load()
+                heard = stamp
+            self._wake.wait(self._round())
+            self._stopping.wait(BREATH)
+
+    def _load(self) -> None:
+        """A mistake in the file leaves what held before."""
+        try:
+            settings = config.load(self._environ)
+            targets.sync(self._notes, settings.webhooks, settings.notify, daemon=True)
+        except AgentctlError as error:
+            self._tell("settings", str(error))
+            return
+        self._settings = settings
+        self._problems.pop("settings", None)
+
+    def _round(self) -> float:
+        """Sets everyone to work who has to. How long until there is more, if nothing happens."""
+        now = time.time()
+        try:
+            self._hold()
+            self._waiting = outbox.waiting(self._notes, now)
+            ahead = [self._look_after(one, now) for one in self._waiting]
+        except SourceError as error:
+            self._tell("outbox", str(error))
+            return REST
+        self._problems.pop("outbox", None)
+        return min(ahead, default=DAY)
+
+    def _hold(self) -> None:
+        """Who closes a database as the last one removes its log, and who opens it makes a new one: our
+        own looks would wake us. So one connection is open for as long as it is the same file."""
+        if self._held is not None and _inode(self._notes) == self._held_stamp:
+            return
+        if self._held is not None:
+            self._held.close()
+            self._held = None
+        self._held = db.open_writable(self._notes)
+        self._held.execute("select 1 from outbox limit 1").fetchone()  # until then it is not open
+        self._held_stamp = _inode(self._notes)
+
+    def _look_after(self, waiting: Waiting, now: float) -> float:
+        deliverer, lane = self._deliverers.get(waiting.lane.kind), waiting.lane
+        if deliverer is None or self._settings is None:
+            return DAY
+        if not deliverer.knows(lane.target, lane.url, self._settings):
+            if now - waiting.oldest >= DAY:
+                outbox.abandon(self._notes, lane, now - DAY, now, NOBODY)
+            return DAY
+        with self._mutex:
+            rest = self._resting.get(lane, 0.0) - time.monotonic()
+            if lane in self._workers or len(self._workers) >= LANES:
+                return DAY  # whoever ends calls us
+            if rest > 0 or waiting.due_at > now:
+                return max(rest, waiting.due_at - now)
+            worker = threading.Thread(
+                target=self._work, args=(lane, deliverer), name=f"{lane.kind} {lane.target}", daemon=True
+            )
+            self._workers[lane] = worker
+        worker.start()
+        return DAY
+
+    def _work(self, lane: Lane, deliverer: Deliverer) -> None:
+        """Everything in this lane that is due, one after the other."""
+        try:
+            while not self._stopping.is_set():
+                delivery = outbox.next_due(self._notes, lane, time.time())
+                if delivery is None or not self._attempt(delivery, deliverer):
+                    return
+        except SourceError as error:
+            log.warning("%s %s rests: %s", lane.kind, lane.target, error)
+            self._resting[lane] = time.monotonic() + REST
+        except Exception:  # the fence
+            log.exception("%s %s rests", lane.kind, lane.target)
+            self._resting[lane] = time.monotonic() + REST
+        finally:
+            with self._mutex:
+                del self._workers[lane]
+            self._wake.call()
+
+    def _attempt(self, delivery: Delivery, deliverer: Deliverer) -> bool:
+        """False: look anew, nothing of this lane is to be done now."""
+        now, settings = time.time(), self._settings
+        if settings is None or not deliverer.knows(delivery.target, delivery.url, settings):
+            return False
+        again = now + deliverer.policy.pause(delivery.attempt + 1)
+        claimed = outbox.claim(self._notes, delivery, now, again)
+        if claimed is None:
+            return True
+        event = _event(self._notes, claimed)
+        if event is None:
+            outbox.dead(self._notes, claimed, now, "its event is not in the journal any more")
+            return True
+        result = deliverer.deliver(claimed, event, settings)
+        self._settle(claimed, result, deliverer)
+        return True
+
+    def _settle(self, delivery: Delivery, result: Result, deliverer: Deliverer) -> None:
+        for left in reversed(range(TRIES)):
+            try:
+                self._write(delivery, result, deliverer, time.time())
+            except SourceError:
+                if not left or self._stopping.wait(1.0):
+                    raise
+            else:
+                return
+
+    def _write(self, delivery: Delivery, result: Result, deliverer: Deliverer, now: float) -> None:
+        who = f"{delivery.kind} {delivery.target} {delivery.id}"
+        if result.outcome == "delivered":
+            data = {"status": result.status, "seconds": round(result.seconds, 3)}
+            outbox.delivered(self._notes, delivery, now, data)
+            log.info("%s: delivered, try %d", who, delivery.attempt)
+        elif result.outcome == "dropped":
+            outbox.dropped(self._notes, delivery, now, result.told)
+        elif result.outcome == "dead" or deliverer.policy.over(delivery, now):
+            outbox.dead(self._notes, delivery, now, result.told)
+            log.warning("%s: given up after try %d: %s", who, delivery.attempt, result.told)
+        else:
+            pause = deliverer.policy.pause(delivery.attempt, result.after)
+            outbox.failed(self._notes, delivery, result.told, now + pause)
+            log.info("%s: try %d failed, again in %.0f s: %s", who, delivery.attempt, pause, result.told)
+
+    def _tell(self, what: str, problem: str) -> None:
+        if self._problems.get(what) != problem:
+            log.warning("%s: %s", what, problem)
+        self._problems[what] = problem
+
+
+_FIELDS = {"webhook": "webhooks", "notify": "notify"}
+
+
+def _event(path: str, delivery: Delivery) -> Event | None:
+    found = journal.after(path, delivery.seq - 1, 1)
+    return found[0] if found and found[0].seq == delivery.seq else None
+
+
+def _stamp(file: str) -> object:
+    try:
+        status = os.stat(file)
+    except OSError:
+        return None
+    return (status.st_ino, status.st_size, status.st_mtime_ns)
+
+
+def _inode(file: str) -> object:
+    try:
+        status = os.stat(file)
+    except OSError:
+        return None
+    return (status.st_dev, status.st_ino)
