@@ -1,0 +1,139 @@
+"""Burns fuses down: waits for the next that is due, and has it fired in a thread of its own, so that one
+that hangs holds no other. What is overdue when the daemon starts is fired then, once.
+
+The kernel does not count the time that the machine sleeps while it waits for us. The fuses do; so at
+least once a minute we look what time it is, which is how late one may be that came due in a sleep.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from typing import Any
+
+from agentctl import paths
+from agentctl.control import fuse
+from agentctl.daemon.wake import Wake
+from agentctl.errors import AgentctlError
+from agentctl.store import fuses
+from agentctl.truth import fuse as clocks
+from agentctl.truth import sqlite_ro
+from agentctl.truth.clock import rfc3339
+from agentctl.truth.fuse import BURNING, Fuse
+
+log = logging.getLogger("agentctl.daemon.clock")
+
+SLOW = 60.0  # seconds: also for who fired one elsewhere and died of it, which nobody tells us
+BREATH = 0.05  # seconds between two looks: a thousand writes a second are not a thousand looks
+AT_ONCE = 32  # threads: each is bounded, by what a command and a stop may take
+REST = 5.0  # seconds for one that could not be fired, such as for a full disk
+PARTING = 1.0  # seconds for what fires when the daemon ends; the next one goes on with it
+
+
+class Clock:
+    name = "clock"
+
+    def __init__(self, home: str) -> None:
+        self._home = home
+        self._notes = paths.notes_file(home)
+        self._stopping = threading.Event()
+        self._one_is_over = threading.Event()  # and another may have its turn
+        self._mutex = threading.Lock()
+        self._threads: dict[str, threading.Thread] = {}  # by fuse
+        self._resting: dict[str, float] = {}  # until when, by the clock that is never set
+        self._lit: list[Fuse] = []
+        self._problem: str | None = None
+
+    def start(self) -> None:
+        self._wake = Wake((f"{self._notes}-wal", self._notes))
+        self._thread = threading.Thread(target=self._run, name=self.name, daemon=True)
+        self._thread.start()
+
+    def stop(self) -> None:
+        self._stopping.set()
+        self._wake.call()
+        until = time.monotonic() + PARTING
+        with self._mutex:
+            working = list(self._threads.values())
+        for thread in (self._thread, *working):
+            thread.join(max(0.0, until - time.monotonic()))
+
+    def status(self) -> dict[str, Any]:
+        moment, lit = clocks.now(), self._lit
+        ahead = [each.left(moment) for each in lit if each.state == BURNING]
+        told = {
+            "burning": len(ahead),
+            "firing": len(self._threads),
+            "next_due_at": rfc3339(moment.at + min(ahead)) if ahead else None,
+        }
+        return told if self._problem is None else {**told, "state": "failing", "problem": self._problem}
+
+    def _run(self) -> None:
+        self._quietly(fuse.tidy, self._home)
+        seen: object = None
+        due = 0.0  # by the boot clock
+        while not self._stopping.is_set():
+            stamp, now = sqlite_ro.stamp(self._notes), clocks.now().elapsed
+            # our own look makes a log and removes it, which wakes us: that is no change
+            if self._one_is_over.is_set() or now >= due or stamp is None or stamp != seen:
+                self._one_is_over.clear()
+                seen, due = stamp, now + self._round()
+            self._wake.wait(max(0.0, due - clocks.now().elapsed))
+            self._stopping.wait(BREATH)
+
+    def _round(self) -> float:
+        """Sets off all that is due. Seconds until there is more to do, if nothing happens."""
+        try:
+            fuses.keep_time(self._notes)
+            for each in fuses.due(self._notes):
+                self._set_off(each.id)
+            self._lit = fuses.lit(self._notes)
+        except AgentctlError as error:
+            self._tell(str(error))
+            return REST
+        self._problem = None
+        moment, now = clocks.now(), time.monotonic()
+        ahead = [each.left(moment) for each in self._lit if each.state == BURNING]
+        with self._mutex:
+            self._resting = {name: end for name, end in self._resting.items() if end > now}
+            ahead = [left for left in ahead if left > 0] + [e - now for e in self._resting.values()]
+        return min(*ahead, SLOW) if ahead else SLOW
+
+    def _set_off(self, fuse_id: str) -> None:
+        with self._mutex:
+            rests = self._resting.get(fuse_id, 0.0) > time.monotonic()
+            if rests or fuse_id in self._threads or len(self._threads) >= AT_ONCE:
+                return  # its turn comes when one of those has ended
+            thread = threading.Thread(
+                target=self._fire, args=(fuse_id,), name=f"fuse {fuse_id}", daemon=True
+            )
+            self._threads[fuse_id] = thread
+        thread.start()
+
+    def _fire(self, fuse_id: str) -> None:
+        if not self._quietly(fuse.fire, self._home, fuse_id):
+            with self._mutex:
+                self._resting[fuse_id] = time.monotonic() + REST
+        with self._mutex:
+            self._threads.pop(fuse_id, None)
+        self._one_is_over.set()
+        self._wake.call()
+
+    def _quietly(self, work: Any, *words: str) -> bool:
+        """Whether it went well. One fuse that does not is no end of the clock."""
+        try:
+            work(*words)
+        except AgentctlError as error:
+            self._tell(str(error))
+            return False
+        except Exception as error:  # the fence
+            log.exception("%s%s", work.__name__, words)
+            self._tell(f"{type(error).__name__}: {error}")
+            return False
+        return True
+
+    def _tell(self, problem: str) -> None:
+        if problem != self._problem:
+            log.warning("%s", problem)
+        self._problem = problem
