@@ -19,6 +19,7 @@ from typing import Any, Protocol
 from agentctl import __version__, paths
 from agentctl.control.webhook import Webhooks
 from agentctl.daemon.bell import Bell
+from agentctl.daemon.clock import Clock
 from agentctl.daemon.courier import Courier
 from agentctl.daemon.guard import Guard
 from agentctl.daemon.memory import private_bytes
@@ -58,6 +59,7 @@ def parts(app: App) -> list[Part]:
         Guard((app.lock.path, app.server.path), app.look_after_home),
         Watcher(app.notes, app.environ, app.lock.holder.identity, app.bell),
         app.metrics,
+        Clock(app.home),
         Courier(app.home, app.environ, [Webhooks(app.environ)]),
     ]
 
