@@ -6,6 +6,7 @@ import os
 import threading
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ from agentctl.config import Config
 from agentctl.control import notify, programs, quiet
 from agentctl.control.delivery import Result
 from agentctl.control.notify import Notices
+from agentctl.daemon.courier import Courier
 from agentctl.errors import SourceError
 from agentctl.store import db, journal, outbox, targets
 from agentctl.store.outbox import Delivery, Lane
@@ -298,3 +300,54 @@ def test_who_wants_only_failures_gets_only_these(desk: Desk) -> None:
     with db.transaction(desk.notes) as connection:
         rows = connection.execute("select body from outbox join event using (seq)").fetchall()
     assert [json.loads(body)["session"]["outcome"] for (body,) in rows] == ["killed"]
+
+
+@contextmanager
+def couriers(desk: Desk) -> Iterator[None]:
+    """As the daemon has it."""
+    made = Courier(str(desk.root), desk.environ, [Notices(desk.notes, desk.environ)])
+    made.start()
+    try:
+        yield
+    finally:
+        made.stop()
+
+
+def results(desk: Desk) -> list[tuple[str, str | None]]:
+    found = [e for e in journal.after(desk.notes, 0) if e.type.startswith("notify.")]
+    return [(e.type, e.body["data"].get("why")) for e in found]
+
+
+def test_told_once_whatever_the_daemon_goes_through(desk: Desk) -> None:
+    desk.install("notify-send", 'echo "$4" >> "$HOME/told"')
+    settings = desk.say("[notify.desk]\ndesktop = true\n")
+    targets.sync(desk.notes, settings.webhooks, settings.notify)
+    journal.record(desk.notes, [event()])
+    with couriers(desk):
+        until(lambda: len(results(desk)) == 1, "it is told")
+    # the same wait once more, as after a moment in which nobody could tell; then another one
+    journal.record(desk.notes, [event("session.unknown"), event(), event()._replace(subject="other")])
+    with couriers(desk):
+        until(lambda: len(results(desk)) == 3, "all are settled")
+    assert sorted(results(desk), key=str) == [
+        ("notify.delivered", None),
+        ("notify.delivered", None),
+        ("notify.quiet", "told already"),
+    ]
+    assert (desk.root / "told").read_text().splitlines() == ["pi waits for you in shop"] * 2
+    about = [e for e in journal.of(desk.notes, "4f2a") if e.type == "notify.delivered"]
+    assert [e.body["data"]["of"] for e in about] == [{"seq": 1, "type": "session.waiting"}]
+
+
+def test_a_laptop_that_wakes_up_is_not_flooded(desk: Desk) -> None:
+    desk.install("notify-send", WRITES)
+    settings = desk.say("[notify.desk]\ndesktop = true\n")
+    targets.sync(desk.notes, settings.webhooks, settings.notify)
+    evening = event("session.stopped", outcome="completed")._replace(
+        seen_at=NOW - 40_000, at=NOW - 40_000
+    )
+    journal.record(desk.notes, [evening._replace(subject=f"s{number}") for number in range(50)])
+    with couriers(desk):
+        until(lambda: len(results(desk)) == 50, "all are settled")
+    assert set(results(desk)) == {("notify.quiet", "too late: 11h ago")}
+    assert not (desk.root / "told").exists()

@@ -17,6 +17,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
 from agentctl import __version__, paths
+from agentctl.control.notify import Notices
 from agentctl.control.webhook import Webhooks
 from agentctl.daemon.bell import Bell
 from agentctl.daemon.clock import Clock
@@ -60,7 +61,7 @@ def parts(app: App) -> list[Part]:
         Watcher(app.notes, app.environ, app.lock.holder.identity, app.bell),
         app.metrics,
         Clock(app.home),
-        Courier(app.home, app.environ, [Webhooks(app.environ)]),
+        Courier(app.home, app.environ, [Webhooks(app.environ), Notices(app.notes, app.environ)]),
     ]
 
 
