@@ -21,13 +21,19 @@ def _read_back(line: str) -> list[str]:
     """The words of a line as systemd.syntax(7) reads them, specifiers and variables resolved."""
     words = re.findall(r'"((?:[^"\\]|\\.)*)"', line)
     plain = [re.sub(r"\\(.)", lambda m: {"t": "\t"}.get(m[1], m[1]), word) for word in words]
-    return [word.replace("%%", "%") for word in plain]
+    return [_undoubled(word, "%") for word in plain]
+
+
+def _undoubled(word: str, sign: str) -> str:
+    """A single one would mean something to systemd."""
+    assert word.count(sign) == 2 * word.count(sign * 2), word
+    return word.replace(sign * 2, sign)
 
 
 def test_a_unit_reads_back() -> None:
     unit = service.unit(AWKWARD, COMMAND, ENVIRON).splitlines()
     (command,) = [line for line in unit if line.startswith("ExecStart=")]
-    assert [word.replace("$$", "$") for word in _read_back(command)] == COMMAND
+    assert [_undoubled(word, "$") for word in _read_back(command)] == COMMAND
     told = [_read_back(line)[0] for line in unit if line.startswith("Environment=")]
     assert told == [f"{name}={value}" for name, value in ENVIRON.items()]
 

@@ -38,11 +38,18 @@ class Served:
 
     def __enter__(self) -> "Served":
         self._thread.start()
-        self.do(self.server.listen())
+        try:
+            self.do(self.server.listen())
+        except BaseException:
+            self._end()
+            raise
         return self
 
     def __exit__(self, *_: object) -> None:
         self.do(self._close())
+        self._end()
+
+    def _end(self) -> None:
         self.loop.call_soon_threadsafe(self.loop.stop)
         self._thread.join(DEADLINE)
         self.loop.close()
