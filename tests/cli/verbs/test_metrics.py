@@ -2,42 +2,15 @@
 
 import subprocess
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 from prometheus_client.parser import text_string_to_metric_families
 
-from agentctl.errors import NoDaemon
-from agentctl.wire import rpc
 from agentctl.wire.metric_families import FAMILIES, only_of_a_daemon
+from tests.daemon.serving import daemon_of
 from tests.fakes.demo import DemoStage
-from tests.running import agentctl_of, environ_of
+from tests.running import agentctl_of
 from tests.waiting import until
-
-
-@contextmanager
-def daemon_of(stage: DemoStage) -> Iterator[None]:
-    child = subprocess.Popen(
-        [sys.executable, "-m", "agentctl.daemon"],
-        env=environ_of(stage, AGENTCTL_METRICS_PORT="0"),
-        stdin=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-    )
-    try:
-        until(lambda: _answers(stage.environ["AGENTCTL_HOME"]), "it answers")
-        yield
-    finally:
-        child.kill()
-        child.wait()
-
-
-def _answers(home: str) -> bool:
-    try:
-        rpc.connect(home).close()
-    except NoDaemon:
-        return False
-    return True
 
 
 def values(text: str) -> dict[tuple[str, tuple[str, ...]], float]:
@@ -59,18 +32,18 @@ def test_without_a_daemon_it_looks_itself_and_says_what_is_missing(stage: DemoSt
 
 def test_a_daemon_is_asked(stage: DemoStage) -> None:
     stage.start().do("ask")
-    with daemon_of(stage):
-        told = agentctl_of(stage, "metrics")
-        assert (told.code, told.err) == (0, "")
-        found = values(told.out)
-        assert found["agentctl_sessions", ("demo", "waiting")] == 1
-        assert ("agentctl_daemon_start_time_seconds", ()) in found
-        assert "# note" not in told.out
-        for alone in (
-            agentctl_of(stage, "metrics", "--no-daemon"),
-            agentctl_of(stage, "metrics", AGENTCTL_NO_DAEMON="1"),
-        ):
-            assert ("agentctl_daemon_start_time_seconds", ()) not in values(alone.out)
+    daemon_of(stage)
+    told = agentctl_of(stage, "metrics")
+    assert (told.code, told.err) == (0, "")
+    found = values(told.out)
+    assert found["agentctl_sessions", ("demo", "waiting")] == 1
+    assert ("agentctl_daemon_start_time_seconds", ()) in found
+    assert "# note" not in told.out
+    for alone in (
+        agentctl_of(stage, "metrics", "--no-daemon"),
+        agentctl_of(stage, "metrics", AGENTCTL_NO_DAEMON="1"),
+    ):
+        assert ("agentctl_daemon_start_time_seconds", ()) not in values(alone.out)
 
 
 def test_json(stage: DemoStage) -> None:

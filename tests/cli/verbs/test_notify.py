@@ -6,8 +6,10 @@ import pytest
 
 from agentctl.store import journal
 from agentctl.truth.event import Event
+from tests.daemon.serving import daemon_of
 from tests.fakes.demo import DemoStage
 from tests.running import agentctl_of
+from tests.waiting import until
 
 SETTINGS = """
 [notify.desk]
@@ -90,3 +92,28 @@ def test_words_that_are_off(stage: DemoStage, told: Path, words: tuple[str, ...]
     ran = agentctl_of(stage, "notify", *words)
     assert (ran.code, ran.out) == (code, "")
     assert ran.err.startswith("agentctl: ")
+
+
+def test_an_agent_that_asks_is_told_of_by_the_daemon(stage: DemoStage, told: Path) -> None:
+    """All of it is real: the agent, the daemon that sees it wait, the outbox, the program."""
+    daemon_of(stage)
+    ran = agentctl_of(stage, "notify")
+    assert ran.err == ""
+    puppet = stage.start(prompt="paint the shed")
+    puppet.do("work")
+    puppet.do("ask")
+    shown = stage.home / "shown"
+    until(lambda: shown.exists() and "question" in shown.read_text(), "it is shown")
+    assert shown.read_text().splitlines() == [
+        "demo in work has a question for you.",
+        "paint the shed",
+    ]
+    history = stage.environ["AGENTCTL_HOME"] + "/state.db"
+    until(lambda: _types(history, puppet.session_id) >= {"notify.delivered"}, "that is told too")
+    puppet.kill()
+    until(lambda: "session.stopped" in _types(history, puppet.session_id), "its end is seen")
+    until(lambda: "killed" in shown.read_text(), "its end is shown")
+
+
+def _types(notes: str, session: str | None) -> set[str]:
+    return {event.type for event in journal.of(notes, session or "")}
