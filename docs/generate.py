@@ -23,6 +23,7 @@ from agentctl.wire import (
     comparison,
     daemon_shapes,
     metric_families,
+    notify_shapes,
     rehearsed,
     shapes,
     state_shapes,
@@ -130,6 +131,11 @@ def json_page() -> str:
             rehearsed.AGENT_FIELDS,
         ),
         ("Step", "Of a rehearsed agent.", rehearsed.STEP_FIELDS),
+        (
+            "Notification target",
+            "`notify`: `targets`; `notify test`: `tests`, each with `name`, `ok`, `why`, `seconds`.",
+            notify_shapes.TARGET_FIELDS,
+        ),
         (
             "Metric family",
             "`metrics`: `families` beside `missing`, the names of those that only a daemon counts.",

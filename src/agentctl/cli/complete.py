@@ -25,6 +25,7 @@ ARGUMENTS = {
     "lock": ("list", "acquire", "release"),
     "worktree": ("list", "clean"),
     "config": ("init", "path"),
+    "notify": ("list", "test"),
     "daemon": ("status", "start", "stop", "restart", "logs", "install", "uninstall"),
 }
 # Metavars of options whose value is in the file system.
