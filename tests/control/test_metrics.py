@@ -13,7 +13,7 @@ from agentctl.control import metrics
 from agentctl.store import db, ledger, locks
 from agentctl.truth import procfs
 from agentctl.truth.model import Launch, Problem, ProcessIdentity
-from agentctl.truth.survey import Survey
+from agentctl.truth.survey import Survey, Wanted
 from agentctl.wire import prometheus
 from agentctl.wire.metric_families import FAMILIES
 from agentctl.wire.prometheus import Family
@@ -64,6 +64,15 @@ def test_cost_of_live_sessions_is_added_up(seen: DemoStage) -> None:
     ]
     found = read(list(metrics.of_survey(Survey(sessions, []))))
     assert found["session_cost_usd", ("demo",)] == 0.5
+
+
+def test_an_ended_session_is_none_of_them(seen: DemoStage) -> None:
+    puppet = seen.start()
+    puppet.do("work 0.1")
+    puppet.kill()
+    found = asking.everything(Wanted())
+    assert [s.verdict.status for s in found.sessions] == ["stopped"]
+    assert read(list(metrics.of_survey(found))) == {}
 
 
 def test_problems_by_agent_and_kind() -> None:

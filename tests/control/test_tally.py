@@ -126,6 +126,13 @@ def test_deliveries_by_target_and_result(path: str) -> None:
     assert found["deliveries_total", ("notify", "desk", "quiet")] == 1
 
 
+def test_events_that_people_name_are_one_series(path: str) -> None:
+    made = Tally(path)
+    for number in range(9):
+        made.count(Event(f"user.run-{number}", 1.0))
+    assert read(made)["events_total", ("user.*",)] == 9
+
+
 def test_a_body_of_any_shape_is_counted(path: str) -> None:
     made = Tally(path)
     for body in ({}, {"session": None}, {"session": {"tokens": 3, "started_at": 5, "cost_usd": "x"}}):

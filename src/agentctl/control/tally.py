@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from agentctl.event_types import USER
 from agentctl.store import journal
 from agentctl.store.journal import Event
 from agentctl.truth import clock
@@ -57,7 +58,8 @@ class Tally:
         self._surveys.observe(seconds)
 
     def count(self, event: Event) -> None:
-        self._add("agentctl_events_total", (event.type,))
+        # names that people choose are one: a series for each would never end
+        self._add("agentctl_events_total", (f"{USER}*" if event.type.startswith(USER) else event.type,))
         what, _, result = event.type.partition(".")
         if event.type == "launch.started":
             self._add("agentctl_launches_total", (event.adapter or "",))

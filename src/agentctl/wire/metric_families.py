@@ -38,7 +38,7 @@ FAMILIES: dict[str, Known] = {
     "agentctl_launches": Known("gauge", ("state",), "now", "Launches that are remembered: live or ended."),
     "agentctl_locks": Known("gauge", ("holder",), "now", "Directories that are held now, by agents or by people."),
     "agentctl_fuses": Known("gauge", ("state",), "now", "Fuses that burn or are being fired."),
-    "agentctl_deliveries": Known("gauge", ("kind", "target", "state"), "now", "Deliveries in the outbox, by target: pending, delivered or dead; old ones are pruned."),
+    "agentctl_deliveries": Known("gauge", ("kind", "target", "state"), "now", "Deliveries in the outbox: pending, delivered, dead (given up) or dropped (not needed); old ones are pruned."),
     "agentctl_state_problems": Known("gauge", ("kind",), "now", "1 where our own database could not be read: its metrics are missing then."),
     "agentctl_events_total": Known("counter", ("type",), "daemon", "Events told since the daemon started."),
     "agentctl_launches_total": Known("counter", ("adapter",), "daemon", "Launches since the daemon started."),
