@@ -10,6 +10,8 @@ from io import TextIOWrapper
 
 from agentctl import __version__
 
+BY_DAEMON = ("list", "status", "why")  # verbs that a daemon may answer, if one runs
+
 
 def main() -> None:
     """Answers, and is gone: all is written by then, and an interpreter that takes every object apart
@@ -59,11 +61,26 @@ def dispatch(arguments: list[str]) -> int:
 
         sys.stdout.write(help_text())
         return 0
+    # `agentctl --json` is `agentctl list --json`
+    verb, words = ("list", arguments) if first.startswith("-") else (first, arguments[1:])
+    home = _daemon_home() if verb in BY_DAEMON else None
+    if home is not None:
+        from agentctl.cli.client import shown
+
+        code = shown(home, verb, words)
+        if code is not None:
+            return code
     from agentctl.cli.verb import run
 
-    if first.startswith("-"):  # `agentctl --json` is `agentctl list --json`
-        return run("list", arguments)
-    return run(first, arguments[1:])
+    return run(verb, words)
+
+
+def _daemon_home() -> str | None:
+    """Where a daemon has left its socket. As `paths` tells it, which is dear to import; where that would
+    ask whose the home is, no daemon is asked."""
+    base = os.environ.get("HOME")
+    home = os.environ.get("AGENTCTL_HOME") or (base and f"{base}/.agentctl")
+    return home if home and os.path.exists(f"{home}/daemon.sock") else None
 
 
 def _prepare_streams() -> None:

@@ -27,11 +27,13 @@ def everything(
     environ: Environ | None = None,
     cwd: str = "",
     warm: Warm | None = None,
+    modules: Sequence[str] | None = None,
 ) -> Survey:
     """Live sessions, and with `wanted` the ended ones. Whose environment and directory it is asked in:
-    ours, unless we ask for another; `warm` is what a process that goes on remembers between looks."""
+    ours, unless we ask for another; `warm` is what a process that goes on remembers between looks, and
+    `modules` where adapters may be installed."""
     whose = os.environ if environ is None else environ
-    asked = _Asked(paths.state_directory(whose, cwd), whose, cwd, warm)
+    asked = _Asked(paths.state_directory(whose, cwd), whose, cwd, warm, modules)
     if wanted is None or asked.state is None or wanted.id_prefix:  # few files: not worth a cache
         return _survey(asked, wanted, adapters, deadline, None)
     from agentctl.store.cache import Cache
@@ -78,6 +80,7 @@ class _Asked(NamedTuple):
     environ: Environ
     cwd: str
     warm: Warm | None
+    modules: Sequence[str] | None  # None: wherever ours are from
 
 
 def _survey(
@@ -88,7 +91,7 @@ def _survey(
     memory: Memory | None,
 ) -> Survey:
     look = Look.take(asked.environ, memory, cwd=asked.cwd, warm=asked.warm)
-    chosen = registered(adapters)
+    chosen = registered(adapters, asked.modules)
     notes = _notes(asked.state, look)
     limit = deadline if deadline is not None else _deadline(asked.environ)
     return survey(look, chosen, wanted, deadline=limit, notes=notes)

@@ -45,6 +45,11 @@ def registered(only: Sequence[str] = (), path: Sequence[str] | None = None) -> l
     return [_register(n, t) for n, t in targets.items() if not only or n in only]
 
 
+def third_party(path: Sequence[str]) -> frozenset[str]:
+    """Names of the adapters installed in these directories."""
+    return frozenset(name for name, _ in _entry_points(list(dict.fromkeys(path))))
+
+
 def load(name: str) -> Adapter:
     """Raises UsageError for a name nobody has."""
     (found,) = registered([name])

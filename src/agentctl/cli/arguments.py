@@ -24,6 +24,14 @@ def add_common(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def add_no_daemon(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--no-daemon",
+        action="store_true",
+        help="look ourselves, even if a daemon runs (also $AGENTCTL_NO_DAEMON=1): the same answer",
+    )
+
+
 def add_session(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("id", metavar="ID", help="a session id, any unambiguous prefix, or pid:N")
     add_common(parser)

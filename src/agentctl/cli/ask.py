@@ -51,12 +51,19 @@ class Asker(NamedTuple):
     terminal: int | None  # its columns; None: what is written goes elsewhere
     cwd: str = ""  # "": our own
     warm: Warm | None = None  # what is remembered between questions, by a process that goes on
+    modules: Sequence[str] | None = None  # where adapters may be installed; None: wherever ours are from
 
     def survey(
         self, wanted: Wanted | None, adapters: Sequence[str] = (), deadline: float | None = None
     ) -> Survey:
         return asking.everything(
-            wanted, adapters, deadline, environ=self.environ, cwd=self.cwd, warm=self.warm
+            wanted,
+            adapters,
+            deadline,
+            environ=self.environ,
+            cwd=self.cwd,
+            warm=self.warm,
+            modules=self.modules,
         )
 
     def screen(self) -> Screen:

@@ -39,9 +39,14 @@ def _line(row: Sequence[Cell], widths: Sequence[int], *, colour: bool) -> str:
     last = len(shown) - 1
     parts = []
     for index, (cell, size) in enumerate(shown):
-        fit = cut_front if cell.keep_end else cut_middle if cell.keep_ends else cut
-        text = fit(cell.text, size)
-        parts.append(paint(text if index == last else pad(text, size), cell.colour, on=colour))
+        text = cell.text
+        if len(text) <= size and text.isascii():  # nearly all
+            text = text if index == last else text.ljust(size)
+        else:
+            fit = cut_front if cell.keep_end else cut_middle if cell.keep_ends else cut
+            text = fit(text, size)
+            text = text if index == last else pad(text, size)
+        parts.append(paint(text, cell.colour, on=colour) if colour else text)
     return (" " * GAP).join(parts).rstrip()
 
 

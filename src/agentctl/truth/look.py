@@ -90,7 +90,7 @@ class Look:
 
     def candidates(self, comms: frozenset[str]) -> list[Process]:
         """Live processes whose name could be one of these."""
-        found = [p for p in self.table.values() if p.alive and may_be_named(p.comm, comms)]
+        found = [p for p in self.table.values() if may_be_named(p.comm, comms) and p.alive]
         return [p for p in found if self._inside(p)] if self.confine else found
 
     def started_at(self, process: Process) -> float:

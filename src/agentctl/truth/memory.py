@@ -20,10 +20,12 @@ import time
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
-from agentctl.truth import files, procfs
+from agentctl.errors import Gone
+from agentctl.truth import files, procfs, sqlite_ro
 from agentctl.truth.model import ProcessIdentity
-from agentctl.truth.procdir import Entry
+from agentctl.truth.procdir import CHUNK, PAGE, STAT_CAP, Entry, Stat, parse_stat, read_stat, translated
 from agentctl.truth.procfs import Process
+from agentctl.truth.sqlite_ro import Answered
 
 if TYPE_CHECKING:
     from agentctl.truth.look import Look
@@ -31,7 +33,9 @@ if TYPE_CHECKING:
 Said = TypeVar("Said")
 GRAIN = 1.0  # seconds, as in `store/cache.py`
 MOST = 4096  # files: more live sessions than a machine has
-MOST_HELD = 512  # directories of processes
+KEPT_OPEN = ("cmdline", "stat")
+MOST_HELD = 1024  # descriptors, three for each process
+MOST_DATABASES, MOST_ANSWERS = 32, 64
 # Bytes. The stack of a program that is not placed at random ends right below the top of memory; the
 # chance that a random one comes that near is one in a million.
 NEAR_THE_TOP = 1 << 24
@@ -55,8 +59,9 @@ class Warm:
     def __init__(self, most: int = MOST, held: int | None = None) -> None:
         self._most = most
         self._said: dict[tuple[Read, str], tuple[Mark, Any]] = {}
+        self._answered: dict[str, tuple[Stamp, Answered]] = {}
         self._changing = _thread.allocate_lock()
-        self._known: dict[ProcessIdentity, _Kept] = {}
+        self._known: dict[int, _Kept] = {}  # by pid
         self._free = _affordable() if held is None else held  # directories that may still be opened
 
     def __len__(self) -> int:
@@ -85,55 +90,94 @@ class Warm:
             if len(self._said) > self._most:
                 del self._said[next(iter(self._said))]
 
+    def answered(self, path: str) -> Answered | None:
+        """What a database has answered before, as long as it says the same; None: ask it."""
+        found = sqlite_ro.stamp(path)
+        if found is None or found[1] > time.time() - GRAIN:
+            self._answered.pop(path, None)
+            return None
+        known = self._answered.get(path)
+        if known is None or known[0] != found[0] or len(known[1]) > MOST_ANSWERS:
+            known = self._answered[path] = (found[0], {})
+            if len(self._answered) > MOST_DATABASES:
+                del self._answered[next(iter(self._answered))]
+        return known[1]
+
     # processes
 
     def read_table(self) -> dict[int, Process]:
         """Every process visible from here, each read now."""
-        table = procfs.table_of(_Known)
-        living = set()
-        for process in table.values():
-            process.warm = self
-            living.add(process.identity)
-        for identity in list(self._known):
-            if identity not in living:
-                gone = self._known.pop(identity)
-                self._free += gone.entry is not None
+        boot, table = procfs.boot_id(), {}
+        known: dict[int, _Kept] = {}
+        for pid in procfs.pids():
+            kept = self._known.get(pid)
+            try:
+                raw = _line_of(pid, kept)
+            except Gone:
+                continue
+            if kept is None or kept.raw != raw:  # most have done nothing since: the same to the last bit
+                kept = _same(kept, ProcessIdentity(boot, pid, (stat := parse_stat(raw)).start))
+                kept.raw, kept.stat = raw, stat
+            known[pid] = kept
+            process = table[pid] = procfs.described(_Known, kept.identity, kept.stat)
+            process.kept, process.warm = kept, self
+        self._free += (len(KEPT_OPEN) + 1) * sum(
+            kept.entry is not None for pid, kept in self._known.items() if known.get(pid) is not kept
+        )
+        self._known = known
         return dict(table)
 
-    def kept(self, identity: ProcessIdentity) -> _Kept:
-        known = self._known.get(identity)
-        if known is None:
-            known = self._known[identity] = _Kept()
-        return known
-
-    def held(self, identity: ProcessIdentity) -> Entry:
-        known = self.kept(identity)
-        if known.entry is None and self._free > 0:
-            known.entry = Held(identity)
-            self._free -= 1
-        return known.entry or Entry(identity)
+    def held(self, kept: _Kept) -> Entry:
+        """Its directory, opened once if we can afford it. Raises Gone."""
+        if kept.entry is None and self._free > 0:
+            kept.entry = Held(kept.identity)
+            self._free -= len(KEPT_OPEN) + 1
+        return kept.entry or Entry(kept.identity)
 
 
 class _Kept:
     """Of one process."""
 
-    __slots__ = ("entry", "environ", "image")
+    __slots__ = ("entry", "environ", "identity", "image", "raw", "stat")
 
-    def __init__(self) -> None:
+    stat: Stat
+
+    def __init__(self, identity: ProcessIdentity) -> None:
+        self.identity = identity
+        self.raw = b""  # the line that it was parsed from
         self.entry: Held | None = None
         self.image = b""  # that the environment was read of
         self.environ: Mapping[str, str] = {}
 
 
+def _line_of(pid: int, kept: _Kept | None) -> bytes:
+    """What the kernel says now of whoever has this number. Raises Gone."""
+    if kept is not None and kept.entry is not None:
+        try:
+            return kept.entry.read("stat", STAT_CAP)
+        except Gone:  # the number may be another one's by now
+            pass
+    return read_stat(pid)
+
+
+def _same(kept: _Kept | None, identity: ProcessIdentity) -> _Kept:
+    """What is kept of the process with this number, if it is still the same one."""
+    return kept if kept is not None and kept.identity == identity else _Kept(identity)
+
+
 class Held(Entry):
-    """A process's directory that stays open while anybody may read through it. Raises Gone."""
+    """A process's directory that stays open while anybody may read through it, and with it the files in
+    it that every look reads. What is read from their beginning is made by the kernel at that moment."""
+
+    __slots__ = ("_open",)
 
     def __init__(self, identity: ProcessIdentity) -> None:
+        """Raises Gone."""
         super().__init__(identity)
+        self._open: dict[str, int] = {}
         super().__enter__()
 
     def __enter__(self) -> Entry:
-        self.uid = os.fstat(self._fd).st_uid
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -141,25 +185,40 @@ class Held(Entry):
 
     def __del__(self) -> None:
         super().__exit__()
+        for fd in getattr(self, "_open", {}).values():
+            os.close(fd)
+
+    def read(self, name: str, cap: int) -> bytes:
+        if name not in KEPT_OPEN:
+            return super().read(name, cap)
+        try:
+            fd = self._open.get(name, -1)
+            if fd < 0:
+                fd = self._open[name] = os.open(name, os.O_RDONLY, dir_fd=self._fd)
+            found = os.pread(fd, CHUNK, 0)
+        except OSError as error:
+            raise translated(error, f"{self.identity.address}/{name}") from error
+        return found if len(found) < PAGE else super().read(name, cap)
 
 
 class _Known(Process):
     """A process as it is now, whose directory may be open already."""
 
-    __slots__ = ("warm",)
+    __slots__ = ("kept", "warm")
 
+    kept: _Kept
     warm: Warm
 
     def entry(self) -> Entry:
-        return self.warm.held(self.identity)
+        return self.warm.held(self.kept)
 
     def environ(self) -> Mapping[str, str]:
-        known = self.warm.kept(self.identity)
-        if known.image and known.image == self.image:
-            return known.environ
+        kept = self.kept
+        if kept.image and kept.image == self.image:
+            return kept.environ
         found = super().environ()
         if is_random(self.image):
-            known.environ, known.image = found, self.image
+            kept.environ, kept.image = found, self.image
         return found
 
 

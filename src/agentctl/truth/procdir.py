@@ -99,7 +99,8 @@ class Entry:
         except OSError as error:
             raise translated(error, f"{self.identity.address}/{name}") from error
 
-    def of_threads(self, name: str) -> Iterator[bytes]:
+    def of_threads(self, name: str, besides: str = "") -> Iterator[bytes]:
+        """That file of each thread, of the one `besides` excepted."""
         try:
             fd = os.open("task", os.O_RDONLY | os.O_DIRECTORY, dir_fd=self._fd)
             try:
@@ -109,6 +110,8 @@ class Entry:
         except OSError as error:
             raise translated(error, f"{self.identity.address}/task") from error
         for thread in threads:
+            if thread == besides:
+                continue
             try:
                 yield self.read(f"task/{thread}/{name}", STAT_CAP)
             except Gone:  # ended since it was listed

@@ -13,7 +13,7 @@ from typing import TypeVar
 
 from agentctl.errors import Gone
 from agentctl.truth.model import ProcessIdentity
-from agentctl.truth.procdir import STAT_CAP, Entry, parse_stat, translated
+from agentctl.truth.procdir import STAT_CAP, Entry, Stat, parse_stat, read_stat
 
 # Z zombie, X/x dead: they keep a pid and run nothing. kill(pid, 0) calls them alive.
 DEAD_STATES = frozenset("ZXx")
@@ -24,6 +24,9 @@ TICKS = os.sysconf("SC_CLK_TCK")
 def boot_id() -> str:
     with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
         return file.read().strip()
+
+
+Kind = TypeVar("Kind", bound="Process")
 
 
 class Process:
@@ -181,24 +184,13 @@ class Process:
         self._described = True
 
 
-Kind = TypeVar("Kind", bound=Process)
-
-
 def read_process(pid: int, boot: str) -> Process:
     """One process by number, right now. Raises Gone."""
-    return _read(pid, boot, Process)
+    stat = parse_stat(read_stat(pid))
+    return described(Process, ProcessIdentity(boot, pid, stat.start), stat)
 
 
-def _read(pid: int, boot: str, kind: type[Kind]) -> Kind:
-    try:
-        fd = os.open(f"/proc/{pid}/stat", os.O_RDONLY)
-        try:
-            stat = parse_stat(os.read(fd, STAT_CAP))
-        finally:
-            os.close(fd)
-    except OSError as error:
-        raise translated(error, f"proc:{pid}") from error
-    identity = ProcessIdentity(boot, pid, stat.start)
+def described(kind: type[Kind], identity: ProcessIdentity, stat: Stat) -> Kind:
     return kind(
         identity,
         stat.parent,
@@ -214,18 +206,17 @@ def _read(pid: int, boot: str, kind: type[Kind]) -> Kind:
 
 def read_table() -> dict[int, Process]:
     """Every process visible from here. One that vanishes meanwhile is simply not in it."""
-    return table_of(Process)
-
-
-def table_of(kind: type[Kind]) -> dict[int, Kind]:
     boot, table = boot_id(), {}
-    for name in os.listdir("/proc"):
-        if name.isdigit():
-            try:
-                table[int(name)] = _read(int(name), boot, kind)
-            except Gone:
-                continue
+    for pid in pids():
+        try:
+            table[pid] = read_process(pid, boot)
+        except Gone:
+            continue
     return table
+
+
+def pids() -> list[int]:
+    return [int(name) for name in os.listdir("/proc") if name.isdigit()]
 
 
 def current(identity: ProcessIdentity) -> Process | None:

@@ -17,6 +17,10 @@ from agentctl.truth import files
 if TYPE_CHECKING:
     import sqlite3
 
+    from agentctl.truth.look import Look
+
+Answered = dict[tuple[str, tuple[object, ...]], list[tuple[Any, ...]]]  # by query and parameters
+
 PATIENCE = 0.25  # seconds for a writer to finish
 INDEX_HEADER = 48  # bytes: of the log's index, the part that each commit changes
 
@@ -46,17 +50,29 @@ def _mark(status: os.stat_result) -> tuple[int, int, int]:
     return status.st_ino, status.st_size, status.st_mtime_ns
 
 
-class Database:
-    """One read-only connection; use as a context manager."""
+def asked(path: str, look: Look) -> Database:
+    """A live session's database; whoever looks again and again remembers what it said. Raises
+    SourceError, now or when it is asked."""
+    return Database(path, look.warm.answered(path) if look.warm is not None else None)
 
-    def __init__(self, path: str) -> None:
+
+class Database:
+    """One read-only connection; use as a context manager. `known` is what it has answered before, if it
+    says the same since: where all is known, it is not even opened."""
+
+    def __init__(self, path: str, known: Answered | None = None) -> None:
+        self.path = path
+        self._known = known
+        self._connection = self._opened() if known is None else None
+
+    def _opened(self) -> sqlite3.Connection:
         import sqlite3
 
-        self.path = path
+        path = self.path
         files.head(path, 16)  # the errors of files.py for: absent, forbidden, not a regular file
         quoted = path.replace("%", "%25").replace("?", "%3f").replace("#", "%23")
         try:
-            self._connection = sqlite3.connect(
+            return sqlite3.connect(
                 f"file:{quoted}?mode=ro", uri=True, timeout=PATIENCE, check_same_thread=False
             )
         except sqlite3.Error as error:
@@ -66,11 +82,22 @@ class Database:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._connection.close()
+        if self._connection is not None:
+            self._connection.close()
 
     def rows(self, query: str, parameters: Sequence[object] = ()) -> list[tuple[Any, ...]]:
+        if self._known is None:
+            return self._rows(query, parameters)
+        key = (query, tuple(parameters))
+        if key not in self._known:
+            self._known[key] = self._rows(query, parameters)
+        return self._known[key]
+
+    def _rows(self, query: str, parameters: Sequence[object]) -> list[tuple[Any, ...]]:
         import sqlite3
 
+        if self._connection is None:
+            self._connection = self._opened()
         try:
             return self._connection.execute(query, parameters).fetchall()
         except sqlite3.Error as error:

@@ -15,6 +15,8 @@ class Thread(NamedTuple):
 
 def threads(process: Process) -> tuple[Thread, ...]:
     """Those it has now, the first to begin first. Raises Gone."""
+    first = Thread(process.comm, process.identity.start)  # what all are, the process is by its first
     with process.entry() as handle:
-        found = [parse_stat(raw) for raw in handle.of_threads("stat")]
-    return tuple(Thread(stat.comm, stat.start) for stat in sorted(found, key=lambda stat: stat.start))
+        found = [parse_stat(raw) for raw in handle.of_threads("stat", besides=str(process.pid))]
+    others = (Thread(stat.comm, stat.start) for stat in sorted(found, key=lambda stat: stat.start))
+    return (first, *others)

@@ -72,8 +72,12 @@ class ClaudeCode(Starting):
         ties = [tie for tie, _ in cases if tie is not None]
         # of two processes on one session, the one that decides its status stands for it
         ties.sort(key=lambda tie: _urgency(said.get(tie.address)))
+        shared: dict[str, list[Paper]] = {}
+        for tie, found in cases:
+            if tie is not None:
+                shared.setdefault(tie.session_id, []).append(found)
         for session_id, bound in bind(ties).items():
-            sharing = [p for tie, p in cases if tie is not None and tie.session_id == session_id]
+            sharing = shared[session_id]
             yield _living(look, bound, sharing, [e for p in sharing if (e := said.get(p.path))])
         for tie, found in cases:
             if tie is None:

@@ -94,7 +94,7 @@ def _by_roster(found: Paper, look: Look) -> Paper:
 def _look_up(process: Process, number: int, root: str, look: Look) -> Paper:
     path = f"{root}/sessions/{number}.json"
     try:
-        record = load(path)
+        record = look.read(path, _load)
         doubt = _flaw(record, process)
     except Gone:  # starting up, in a dialog before that, or a child session: absent is not dead
         return Paper(process, root, path, None)
@@ -113,6 +113,10 @@ def load(path: str) -> jsonl.Record:
         if record is not None:
             return record
     raise Malformed(path, "empty or half-written, not a JSON object")
+
+
+def _load(path: str, _: Look) -> jsonl.Record:
+    return load(path)
 
 
 def _flaw(record: jsonl.Record, process: Process) -> str:

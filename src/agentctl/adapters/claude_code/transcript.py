@@ -8,6 +8,7 @@ skipped by their first bytes; lines of one flush (up to 100 ms) may stand in any
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import lru_cache
 from typing import NamedTuple
 
 from agentctl.adapters.claude_code.turn import (
@@ -273,6 +274,7 @@ def find(root: str, session_id: str, cwd: str | None, look: Look) -> str | None:
     return next((path for path in paths if look.status(path) is not None), None)
 
 
+@lru_cache(512)  # the same few are asked for again and again
 def slug(path: str) -> str:
     """The project directory's name for a working directory; two directories may share one."""
     units = memoryview(path.encode("utf-16-le", "surrogatepass")).cast("H")

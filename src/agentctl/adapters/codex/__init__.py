@@ -54,10 +54,9 @@ class Codex(Starting):
         _set_aside(grips, look)
         active = [grip for grip in grips if grip.process.pid not in look.aside]
         bounds = bind(_ties(active, look))
-        titles = Titles(look)
+        titles, by_pid = Titles(look), {grip.process.pid: grip for grip in active}
         for bound in bounds.values():
-            grip = next(g for g in active if g.process.pid == bound.candidates[0].pid)
-            yield _living(bound, grip, titles, look)
+            yield _living(bound, by_pid[bound.candidates[0].pid], titles, look)
 
     def history(self, look: Look, wanted: Wanted) -> Iterable[Observation]:
         titles, seen = Titles(look), set[str]()

@@ -27,7 +27,7 @@ from agentctl.truth.look import Look
 from agentctl.truth.model import Evidence, Facts, Message, Observation
 from agentctl.truth.observe import living
 from agentctl.truth.procfs import Process
-from agentctl.truth.sqlite_ro import Database
+from agentctl.truth.sqlite_ro import Database, asked
 from agentctl.truth.survey import bare_process
 
 NAMES = ("opencode", "opencode.exe")
@@ -113,8 +113,9 @@ def _living(look: Look, users: Users) -> Iterator[Observation]:
     named = [call.session for call in calls if call.session is not None]
     if path is not None:
         try:
-            with Database(path) as db:
-                since = min(call.started for call in calls) - SLACK
+            with asked(path, look) as db:
+                # down to a tenth: when a process began comes out a little different at each look
+                since = (min(call.started for call in calls) - SLACK) * 10 // 1 / 10
                 rows = database.touched(db, named, since, look.now)
                 bound = bind_all(look, users, rows)
                 words = Words(path, db, [row for row in rows if row.id in bound], look, live=True)

@@ -33,6 +33,7 @@ OPTIONAL = (
 )  # fmt: skip
 LAST = "(select rowid from message where session_id = s.id order by time_created desc, id desc limit 1)"
 FIRST = "(select id from message where session_id = s.id order by time_created, id limit 1)"
+HOUR = 3600.0
 RECENT = 512  # messages to look at before a scan of all sessions is cheaper
 PAGE = 32  # messages read at a time
 CHUNK = 500  # parameters of one query
@@ -95,7 +96,8 @@ class Parts(NamedTuple):
 def touched(db: Database, ids: Sequence[str], since: float, now: float) -> list[Row]:
     """Sessions with these ids, and those created or written since."""
     begun = round(since * 1000)
-    first, last = _id_at(now + 3600), _id_at(since - 0.1)
+    # up to an hour, so that the same is asked again and again
+    first, last = _id_at((now // HOUR + 2) * HOUR), _id_at(since - 0.1)
     latest = f"(select session_id, time_updated from message order by rowid desc limit {RECENT})"
     written = db.rows(f"select distinct session_id from {latest} where time_updated >= ?", (begun,))
     before = db.rows(f"select time_updated from message order by rowid desc limit 1 offset {RECENT}")

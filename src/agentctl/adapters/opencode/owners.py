@@ -70,8 +70,9 @@ def _logged(users: Users, roots: Sequence[Row]) -> list[Tie]:
 def _named(calls: Sequence[Call], roots: Sequence[Row], logged: Sequence[Tie]) -> Iterator[Tie]:
     """Ties by argv, which tells a TUI's first session only."""
     open_turns = {row.id for row in roots if row.unfinished}
+    first = {call.session for call in calls}
     moved_on = {tie.process.pid for tie in logged} - {
-        tie.process.pid for call in calls for tie in logged if tie.session_id == call.session
+        tie.process.pid for tie in logged if tie.session_id in first
     }
     for call in calls:
         left_it = call.kind == "tui" and call.process.pid in moved_on and call.session not in open_turns
@@ -92,10 +93,14 @@ def _local(
     `settled`: those of which the log tells what they are at."""
     ties: list[Tie] = []
     unclear: list[Tie] = []
+    by_directory: dict[str | None, list[Row]] = {}
+    for row in roots:
+        by_directory.setdefault(row.directory, []).append(row)
     for call in users.calls:
         if call.kind == "server" or (call.kind == "run" and call.session is not None):
             continue
-        mine = [row for row in roots if call.may_run(row) and _may(users.log, call, row)]
+        here = by_directory.get(call.process.cwd, ())
+        mine = [row for row in here if call.may_run(row) and _may(users.log, call, row)]
         if call.process.pid in settled:
             # It may have begun another one, which its log does not tell yet; what is over, it has left.
             mine = [row for row in mine if row.unfinished] if call.kind == "tui" else []

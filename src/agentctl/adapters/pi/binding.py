@@ -281,12 +281,16 @@ def _files(place: str, names: Iterable[str]) -> list[File]:
 
 def _header(path: str, look: Look) -> jsonl.Record | None:
     try:
-        return header_of(path)
+        return look.read(path, _read_header)
     except Gone:
         return None
     except SourceError as error:
         look.unreadable(error)
         return None
+
+
+def _read_header(path: str, _: Look) -> jsonl.Record | None:
+    return header_of(path)
 
 
 def _moment(seconds: float) -> str:

@@ -41,6 +41,7 @@ def parser() -> Parser:
     made.add_argument("--cwd", metavar="DIR", help="only those in this directory or below")
     made.add_argument("--watch", action="store_true", help="look again every second, until Ctrl-C")
     words.add_common(made)
+    words.add_no_daemon(made)
     return made
 
 

@@ -20,6 +20,7 @@ EXAMPLES = """\
 def parser() -> Parser:
     made = Parser("status", "All facts of one session.", EXAMPLES)
     words.add_session(made)
+    words.add_no_daemon(made)
     return made
 
 

@@ -22,6 +22,7 @@ def parser() -> Parser:
         "why", "The evidence behind a session's status, each piece with its address.", EXAMPLES
     )
     words.add_session(made)
+    words.add_no_daemon(made)
     return made
 
 
