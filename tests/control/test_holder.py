@@ -96,4 +96,5 @@ def test_one_in_another_container_is_named_as_such(tmp_path: Path) -> None:
     assert told is not None
     assert told.foreign
     assert "another container" in told.named
+    assert holder.likely(str(tmp_path)) == told
     assert holder.proven(str(tmp_path)) is None

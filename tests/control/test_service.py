@@ -54,7 +54,7 @@ def test_systemd_finds_nothing_wrong_with_it(tmp_path: Path) -> None:
 
     unit = service.unit(AWKWARD, ["/bin/sh", "-c", "true", AWKWARD], ENVIRON)
     assert verified(unit) == (0, "")
-    assert verified(unit.replace("UMask=0077", "UMusk=0077")) != (0, ""), "it does look"
+    assert verified(unit.replace("LockPersonality", "LockPersonalty")) != (0, ""), "it does look"
 
 
 @pytest.mark.parametrize(
@@ -86,7 +86,7 @@ def test_a_plist_reads_back() -> None:
     told = plistlib.loads(text.encode())
     assert told["ProgramArguments"] == COMMAND
     assert told["EnvironmentVariables"] == ENVIRON
-    assert (told["Label"], told["RunAtLoad"], told["Umask"]) == ("dev.agentctl", True, 0o077)
+    assert (told["Label"], told["RunAtLoad"]) == ("dev.agentctl", True)
     assert told["KeepAlive"] == {"SuccessfulExit": False}
     assert told["StandardErrorPath"] == AWKWARD + "<&>/daemon.err"
 

@@ -107,6 +107,18 @@ def test_a_fault_has_its_code(tmp_path: Path) -> None:
     assert told.value.code == lines.BUSY
 
 
+@pytest.mark.parametrize(("code", "error"), [(lines.ENDING, NoDaemon), (lines.BUSY, Unreachable)])
+def test_one_that_refuses_is_not_there_or_not_to_be_spoken_with(
+    tmp_path: Path, code: int, error: type[Exception]
+) -> None:
+    def speak(connected: socket.socket, _: bytes) -> None:
+        connected.sendall(lines.fault(Fault(code, "no")))
+
+    with Fake(tmp_path, speak), pytest.raises(error) as told:
+        rpc.connect(str(tmp_path))
+    assert type(told.value) is error
+
+
 def test_one_that_does_not_answer_is_not_waited_for(tmp_path: Path) -> None:
     with (
         Fake(tmp_path, lambda *_: None),

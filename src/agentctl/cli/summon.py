@@ -13,7 +13,7 @@ from collections.abc import Mapping
 
 from agentctl import paths
 from agentctl.adapters.markers import scrubbed
-from agentctl.control import programs
+from agentctl.control import holder, programs
 from agentctl.control.spawn import DEFAULT
 from agentctl.errors import NoDaemon, SourceError, StartFailed, Unreachable
 from agentctl.store.private import make_private
@@ -69,9 +69,8 @@ def start(environ: Mapping[str, str], deadline: float = DEADLINE) -> Client:
         if word not in ("ok", "held"):
             raise StartFailed("the daemon ended at once", "agentctl daemon logs", _last_words(home))
         try:
-            return _reached(home, 0.0 if word == "ok" else BEAT, end)
-        except NoDaemon as error:
-            # Who held the lock has ended meanwhile: it was about to when we came.
+            return _reached(home, end)
+        except NoDaemon as error:  # who held the lock was about to end when we came
             if time.monotonic() > end:
                 raise StartFailed(
                     f"the daemon does not answer within {deadline:g} s" + (f": {why}" if why else ""),
@@ -88,16 +87,15 @@ def surroundings(environ: Mapping[str, str], *, supervised: bool = False) -> dic
     return {name: kept[name] for name in kept if supervised or name not in _OF_A_SUPERVISOR}
 
 
-def _reached(home: str, beat: float, end: float) -> Client:
-    """Once or, with a beat, for a second: a daemon that has just taken the lock soon answers."""
-    until = min(end, time.monotonic() + (1.0 if beat else 0.0))
+def _reached(home: str, end: float) -> Client:
+    """A daemon that has just taken the lock soon answers; one that has let go of it never will."""
     while True:
         try:
             return rpc.connect(home, max(0.1, end - time.monotonic()))
         except NoDaemon:
-            if time.monotonic() >= until:
+            time.sleep(BEAT)
+            if time.monotonic() > end or holder.likely(home) is None:
                 raise
-            time.sleep(beat)
 
 
 def _started(home: str, environ: Mapping[str, str], end: float) -> str:

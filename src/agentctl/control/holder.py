@@ -76,6 +76,12 @@ def proven(home: str) -> Holder | None:
     return holder
 
 
+def likely(home: str) -> Holder | None:
+    """The same, or one in another container, of whom the kernel tells us nothing."""
+    holder = told(home)
+    return holder if holder is not None and holder.foreign else proven(home)
+
+
 def holds(identity: ProcessIdentity, home: str) -> bool:
     """Whether this very process has the lock file of this home open, and locked."""
     process = procfs.current(identity)

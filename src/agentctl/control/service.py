@@ -3,7 +3,7 @@
 Of the usual hardening only what leaves the view of the machine alone: PrivateTmp, ProtectHome or
 ProtectSystem make a mount namespace, in which the daemon would see other files than its askers do. And
 only what people's own commands, which it starts for fuses and notifications, can live with: under
-MemoryDenyWriteExecute no Node.js starts.
+MemoryDenyWriteExecute no Node.js starts, and with a UMask of ours what they make is for no colleague.
 """
 
 from __future__ import annotations
@@ -39,7 +39,6 @@ RestartSec=1
 RestartPreventExitStatus=4
 TimeoutStopSec=5
 KillMode=process
-UMask=0077
 NoNewPrivileges=yes
 LockPersonality=yes
 RestrictRealtime=yes
@@ -66,7 +65,6 @@ _PLIST = """\
   <key>RunAtLoad</key><true/>
   <key>KeepAlive</key><dict><key>SuccessfulExit</key><false/></dict>
   <key>ThrottleInterval</key><integer>10</integer>
-  <key>Umask</key><integer>63</integer>
   <key>StandardErrorPath</key><string>{log}</string>
 </dict>
 </plist>

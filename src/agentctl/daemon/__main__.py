@@ -74,7 +74,6 @@ def _serve(lock: Singleton, tell: Callable[[str], None], *, detached: bool) -> i
 
 
 def _settle(ready: int | None) -> None:
-    os.umask(0o077)
     try:
         with open("/proc/self/comm", "wb") as file:
             file.write(NAME)

@@ -78,8 +78,8 @@ class Singleton:
 
     def _held(self) -> AgentctlError:
         """By whom. What the file says of another process than that is worth nothing."""
-        named = holder.told(self.home)
-        if named is not None and (named.foreign or holder.holds(named.identity, self.home)):
+        named = holder.likely(self.home)
+        if named is not None:
             return Refused(
                 f"a daemon runs already for {self.home}: {named.named}", "agentctl daemon status"
             )

@@ -160,10 +160,16 @@ class Client:
 
 
 def connect(home: str, patience: float = PATIENCE) -> Client:
-    """To a daemon that speaks as we do. Raises NoDaemon, Unreachable."""
+    """To a daemon that speaks as we do. Raises NoDaemon, also for one that is about to end, and
+    Unreachable."""
     client = Client(home, patience)
     try:
         client.understood()
+    except Fault as fault:
+        client.close()
+        if fault.code == lines.ENDING:
+            raise NoDaemon(str(fault), "agentctl daemon start") from fault
+        raise Unreachable(f"the daemon refuses: {fault}", "agentctl daemon logs") from fault
     except BaseException:
         client.close()
         raise
