@@ -11,6 +11,7 @@ def test_each_is_told_by_its_words() -> None:
     assert programs.called(programs.shim(3, 4, 5)) == "shim"
     assert programs.called(programs.other("finish", "/state", "id")) == "finish"
     assert programs.called(programs.other("expire", "/state", "id")) == "expire"
+    assert programs.called(programs.daemon("--ready", "3")) == "daemon"
 
 
 @pytest.mark.parametrize(
