@@ -18,7 +18,7 @@ from agentctl.daemon.app import App, Part
 from agentctl.daemon.singleton import Singleton
 from agentctl.errors import Refused
 from agentctl.truth.pidfd import Handle
-from agentctl.wire import rpc
+from agentctl.wire import lines, rpc
 from tests.daemon.serving import Wire, daemon_of, home_of, inode, log_of
 from tests.ending import is_gone
 from tests.fakes.demo import DemoStage
@@ -109,6 +109,44 @@ def test_a_part_that_hangs_at_its_end_is_left_behind(
     assert stopped == ["good"]
     assert "did not end in time: hangs" in caplog.text
     assert holder.told(ran.app.home) is None
+
+
+def test_a_question_without_an_end_does_not_keep_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(module, "DRAIN", 0.1)
+    ran = Ran(tmp_path, [], monkeypatch)
+    asked = threading.Event()
+
+    async def never(*_: object) -> None:
+        asked.set()
+        await asyncio.Event().wait()
+
+    ran.app.server.answer = never
+    with Wire(ran.app.home) as wire:
+        wire.say(lines.request(1, "x"))
+        assert asked.wait(DEADLINE)
+        ran.end()
+        assert wire.hear() == {}
+    assert "did not end in time: a client" in caplog.text
+
+
+def test_an_answer_at_work_is_finished_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    ran = Ran(tmp_path, [], monkeypatch)
+    asked = threading.Event()
+
+    async def when_it_ends(*_: object) -> str:
+        asked.set()
+        await ran.app._over.wait()
+        return "well"
+
+    ran.app.server.answer = when_it_ends
+    with Wire(ran.app.home) as wire:
+        wire.say(lines.request(1, "x"))
+        assert asked.wait(DEADLINE)
+        ran.end()
+        assert wire.hear()["result"] == "well"
+        assert wire.hear() == {}
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
