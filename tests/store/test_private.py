@@ -1,6 +1,9 @@
 """Our own files are for nobody else's eyes."""
 
+import fcntl
 import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -33,3 +36,25 @@ def test_a_home_that_does_not_exist_is_not_made(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError):
         make_private(str(tmp_path / "nonexistent" / ".agentctl" / "x.db"))
     assert list(tmp_path.iterdir()) == []
+
+
+def test_what_is_there_keeps_its_locks(tmp_path: Path) -> None:
+    """A descriptor that is closed ends the locks of all others in this process, as SQLite's."""
+    path = tmp_path / "x.db"
+    path.write_text("data")
+    with path.open("r+") as held:
+        fcntl.lockf(held, fcntl.LOCK_EX)
+        make_private(str(path))
+        assert _is_locked(path)
+
+
+def _is_locked(path: Path) -> bool:
+    """For another process."""
+    ours = "import fcntl, sys; fcntl.lockf(open(sys.argv[1], 'r+'), fcntl.LOCK_EX | fcntl.LOCK_NB)"
+    ran = subprocess.run([sys.executable, "-c", ours, str(path)], capture_output=True, check=False)
+    return b"BlockingIOError" in ran.stderr
+
+
+def test_a_directory_in_the_way_is_told(tmp_path: Path) -> None:
+    with pytest.raises(IsADirectoryError):
+        make_private(str(tmp_path))

@@ -259,3 +259,19 @@ def test_a_log_where_nothing_may_be_written_is_an_answer(path: Path) -> None:
     finally:
         path.parent.chmod(0o700)
     assert done.stdout.decode() in ("forbidden\n", "[('first',)]\n"), done.stderr.decode()
+
+
+def test_a_look_ends_no_lock_of_another_thread(path: Path) -> None:
+    """POSIX: who closes any descriptor of a file ends all of this process's locks on it. Another process
+    would then take itself for the last one, and remove the log under us."""
+    held = sqlite3.connect(path, isolation_level=None)
+    held.execute("pragma journal_mode = wal")
+    held.execute("create table more (x)")
+    with Database(str(path)) as database:
+        database.rows("select * from more")
+    stamp(str(path))
+    other = "import sqlite3, sys; c = sqlite3.connect(sys.argv[1]); c.execute('select * from more')"
+    subprocess.run([sys.executable, "-c", other, str(path)], check=True)
+    assert Path(f"{path}-wal").exists()
+    held.execute("insert into more values (1)")
+    held.close()

@@ -104,6 +104,18 @@ def status(path: str) -> os.stat_result:
         return os.stat(path)
     except OSError as error:
         raise translated(error, path) from error
+    except ValueError as error:  # an embedded NUL
+        raise Malformed(repr(path), str(error)) from error
+
+
+def readable(path: str) -> None:
+    """Raises what reading it would, without opening it. For databases: who closes one of their files
+    gives up every lock that this process has on it, those of SQLite in another thread included, as
+    POSIX wants it; and a database that believes itself locked is soon a broken one."""
+    if not modes.S_ISREG(status(path).st_mode):
+        raise Malformed(path, "not a regular file")
+    if not os.access(path, os.R_OK):
+        raise Forbidden(path, "permission denied")
 
 
 def exists(path: str) -> bool:

@@ -7,6 +7,7 @@ takes only a shared lock, writes no page and does not checkpoint; a busy writer 
 
 from __future__ import annotations
 
+import _thread
 import os
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
@@ -23,6 +24,8 @@ Answered = dict[tuple[str, tuple[object, ...]], list[tuple[Any, ...]]]  # by que
 
 PATIENCE = 0.25  # seconds for a writer to finish
 INDEX_HEADER = 48  # bytes: of the log's index, the part that each commit changes
+_INDEXES: dict[str, int] = {}  # descriptors, by path
+_MUTEX = _thread.allocate_lock()
 
 
 def stamp(path: str) -> tuple[tuple[object, ...], float] | None:
@@ -40,10 +43,27 @@ def stamp(path: str) -> tuple[tuple[object, ...], float] | None:
         logged = files.status(log) if files.exists(log) else None
         if logged is None or not logged.st_size:
             return _mark(main), main.st_mtime
-        header = files.head(f"{path}-shm", INDEX_HEADER).data
+        header = _header(f"{path}-shm")
     except SourceError:
         return None
     return (*_mark(main), *_mark(logged), header), max(main.st_mtime, logged.st_mtime)
+
+
+def _header(index: str) -> bytes:
+    """Through a descriptor that stays open for as long as it is the same file: to close it would give
+    up the locks that SQLite has on it in other threads (see `files.readable`)."""
+    files.readable(index)
+    try:
+        with _MUTEX:
+            fd = _INDEXES.get(index)
+            if fd is None or not os.path.samestat(os.fstat(fd), os.stat(index)):
+                fresh = os.open(index, os.O_RDONLY | os.O_NONBLOCK)
+                if fd is not None:
+                    os.close(fd)
+                fd = _INDEXES[index] = fresh
+            return os.pread(fd, INDEX_HEADER, 0)
+    except OSError as error:
+        raise files.translated(error, index) from error
 
 
 def _mark(status: os.stat_result) -> tuple[int, int, int]:
@@ -69,7 +89,7 @@ class Database:
         import sqlite3
 
         path = self.path
-        files.head(path, 16)  # the errors of files.py for: absent, forbidden, not a regular file
+        files.readable(path)  # the errors of files.py for: absent, forbidden, not a regular file
         quoted = path.replace("%", "%25").replace("?", "%3f").replace("#", "%23")
         try:
             return sqlite3.connect(
