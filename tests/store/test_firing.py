@@ -190,7 +190,7 @@ class Machine(RuleBasedStateMachine):
     @precondition(lambda self: self.model)
     @rule(data=st.data(), seconds=st.floats(0, 100), anew=st.booleans())
     def extend(self, data: st.DataObject, seconds: float, anew: bool) -> None:
-        chosen = data.draw(st.sampled_from(sorted(self.model)))
+        chosen = data.draw(st.sampled_from(list(self.model)))
         state, due = self.model[chosen]
         before = self.moment.elapsed if anew else max(due, self.moment.elapsed)
         try:
@@ -204,7 +204,7 @@ class Machine(RuleBasedStateMachine):
     @precondition(lambda self: self.model)
     @rule(data=st.data())
     def cancel(self, data: st.DataObject) -> None:
-        chosen = data.draw(st.sampled_from(sorted(self.model)))
+        chosen = data.draw(st.sampled_from(list(self.model)))
         state, due = self.model[chosen]
         try:
             fuses.cancel(self.path, chosen, "", self.moment)
@@ -217,7 +217,7 @@ class Machine(RuleBasedStateMachine):
     @precondition(lambda self: self.model)
     @rule(data=st.data())
     def claim(self, data: st.DataObject) -> None:
-        chosen = data.draw(st.sampled_from(sorted(self.model)))
+        chosen = data.draw(st.sampled_from(list(self.model)))
         state, due = self.model[chosen]
         won = firing.claim(self.path, chosen, firing.ourselves(), self.moment)
         close = abs(due - self.moment.elapsed) < 1e-6
@@ -230,7 +230,7 @@ class Machine(RuleBasedStateMachine):
     @precondition(lambda self: self.claims)
     @rule(data=st.data())
     def settle(self, data: st.DataObject) -> None:
-        chosen = data.draw(st.sampled_from(sorted(self.claims)))
+        chosen = data.draw(st.sampled_from(list(self.claims)))
         state, due = self.model[chosen]
         known = self.claims.pop(chosen)
         firing.emit(self.path, known, 0)

@@ -23,6 +23,7 @@ ARGUMENTS = {
     "launch": tuple(BUILT_IN),
     "completion": SHELLS,
     "lock": ("list", "acquire", "release"),
+    "fuse": ("list", "set", "extend", "cancel"),
     "worktree": ("list", "clean"),
     "config": ("init", "path"),
     "notify": ("list", "test"),

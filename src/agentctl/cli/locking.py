@@ -50,7 +50,7 @@ def acquire(
 ) -> int:
     """Raises Refused where somebody holds it."""
     for given in (by, reason):
-        if given is not None and not _is_text(given):
+        if given is not None and not is_text(given):
             raise UsageError(f"not UTF-8 text: {given!r}")
     lock = locks.acquire(_notes(), directory, by or login(), reason, ttl)
     if as_json:
@@ -89,7 +89,7 @@ def _notes() -> str:
     return paths.notes_file(state)
 
 
-def _is_text(given: str) -> bool:
+def is_text(given: str) -> bool:
     try:
         given.encode()
     except UnicodeEncodeError:

@@ -21,6 +21,7 @@ from agentctl.control import fuse_command, fuse_stop
 from agentctl.errors import Gone
 from agentctl.store import firing, fuses
 from agentctl.truth import files
+from agentctl.truth.clock import rfc3339
 from agentctl.truth.fuse import Fuse
 
 _ID = re.compile("[0-9a-f]{8}")
@@ -88,7 +89,7 @@ def _done(state: str, notes: str, fuse: Fuse, index: int) -> Fuse | None:
         result = _DEEDS[do](state, fuse, index)
     except Exception as error:  # noqa: BLE001 - whatever it was, the other actions are still to be done
         result = {"ok": False, "error": str(error) or type(error).__name__}
-    return firing.confirm(notes, fuse, index, {"do": do, **result, "at": time.time()})
+    return firing.confirm(notes, fuse, index, {"do": do, **result, "at": rfc3339(time.time())})
 
 
 @contextmanager

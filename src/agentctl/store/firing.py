@@ -18,6 +18,7 @@ from typing import Any
 from agentctl.store import db, fuse_rows, fuses
 from agentctl.truth import fuse as clocks
 from agentctl.truth import procfs
+from agentctl.truth.clock import rfc3339
 from agentctl.truth.fuse import BURNING, FAILED, FIRED, FIRING, Claim, Fuse, Moment
 
 Result = Mapping[str, Any]
@@ -54,7 +55,7 @@ def emit(path: str, fuse: Fuse, index: int) -> Fuse | None:
     """The event of that name, and the word that it was told."""
     moment, name = clocks.now(), fuse.actions[index].what
     with db.transaction(path) as connection:
-        known = _confirmed(connection, fuse, index, {"do": "emit", "ok": True, "at": moment.at})
+        known = _confirmed(connection, fuse, index, {"do": "emit", "ok": True, "at": rfc3339(moment.at)})
         if known is not None:
             fuses.tell(connection, f"user.{name}", fuse, moment)
         return known
@@ -73,7 +74,7 @@ def settle(path: str, fuse: Fuse) -> Fuse | None:
             if action.do == "webhook" and found.results[index] is None
         }
         results = tuple(
-            {"do": "webhook", "ok": True, "at": moment.at, "delivery": sent[index]}
+            {"do": "webhook", "ok": True, "at": rfc3339(moment.at), "delivery": sent[index]}
             if index in sent
             else result
             for index, result in enumerate(found.results)

@@ -13,6 +13,7 @@ from agentctl.store import db, fuse_rows, journal
 from agentctl.store.column import as_text
 from agentctl.store.journal import Event
 from agentctl.truth import fuse as clocks
+from agentctl.truth.clock import rfc3339
 from agentctl.truth.fuse import BURNING, CANCELLED, FIRING, LIT, Action, Fuse, Moment
 from agentctl.truth.model import Launch
 
@@ -93,7 +94,7 @@ def extend(path: str, fuse_id: str, seconds: float, *, anew: bool, moment: Momen
             "update fuse set boot = ?, due_boot = ?, due_at = ? where id = ?",
             (known.boot, known.due_elapsed, known.due_at, fuse_id),
         )
-        tell(connection, "fuse.extended", known, moment, was_due_at=found.due_at)
+        tell(connection, "fuse.extended", known, moment, was_due_at=rfc3339(found.due_at))
     return known
 
 
@@ -124,7 +125,7 @@ def burn_on(connection: sqlite3.Connection, launch_id: str) -> None:
             " where id = ?",
             (BURNING, each.id),
         )
-        tell(connection, "fuse.set", each, moment, reason=f"launch {launch_id} failed")
+        tell(connection, "fuse.set", each, moment, why=f"launch {launch_id} failed")
 
 
 def end_timeout(connection: sqlite3.Connection, launch_id: str, reason: str) -> None:
@@ -177,22 +178,13 @@ def tell(connection: sqlite3.Connection, kind: str, fuse: Fuse, moment: Moment, 
         "directory": journal.plain(fuse.directory),
         "session_id": fuse.session_id,
         "launch": fuse.launch_id,
-        "actions": [shown(action) for action in fuse.actions],
-        "due_at": fuse.due_at,
+        "actions": [action.shown() for action in fuse.actions],
+        "due_at": rfc3339(fuse.due_at),
         **more,
     }
     subject = fuse.directory if fuse.directory is not None else fuse.session_id
     told = Event(kind, moment.at, moment.at, fuse.adapter, subject, fuse.group, {"data": data})
     return journal.append(connection, told)
-
-
-def shown(action: Action) -> dict[str, str]:
-    """As it may be told to others: an address may hold a password."""
-    if action.do != "webhook":
-        return {"do": action.do, **({"what": action.what} if action.what else {})}
-    from agentctl.addresses import shown as without_secrets
-
-    return {"do": action.do, "what": without_secrets(action.what)}
 
 
 def _forget(connection: sqlite3.Connection, moment: Moment) -> None:
@@ -225,7 +217,7 @@ def _cancelled(
         "update fuse set state = ?, settled_at = ?, reason = ?, cancelled_by = ? where id = ?",
         (CANCELLED, moment.at, reason, launch_id, fuse.id),
     )
-    tell(connection, "fuse.cancelled", fuse, moment, reason=reason)
+    tell(connection, "fuse.cancelled", fuse, moment, why=reason)
     return fuse._replace(state=CANCELLED, settled_at=moment.at, reason=reason)
 
 

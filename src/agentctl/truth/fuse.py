@@ -50,6 +50,14 @@ class Action(NamedTuple):
     do: str  # run, stop, emit, webhook
     what: str = ""  # the command, the name, the address; a stop has none
 
+    def shown(self) -> dict[str, str]:
+        """As it may be told to others: an address may hold a password."""
+        if self.do != "webhook":
+            return {"do": self.do, **({"what": self.what} if self.what else {})}
+        from agentctl.addresses import shown
+
+        return {"do": self.do, "what": shown(self.what)}
+
 
 class Fuse(NamedTuple):
     id: str
