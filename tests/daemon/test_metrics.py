@@ -2,6 +2,7 @@
 
 import socket
 import threading
+import urllib.error
 import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,6 +18,9 @@ from agentctl.store.journal import Event
 from agentctl.truth.survey import Survey
 from agentctl.wire import prometheus
 from agentctl.wire.metric_families import FAMILIES
+from tests.daemon.serving import daemon_of, log_of
+from tests.fakes.demo import DemoStage
+from tests.running import agentctl_of
 from tests.waiting import DEADLINE, until
 
 
@@ -157,3 +161,40 @@ def test_settings_that_make_no_sense_are_told(environ: dict[str, str], look: Loo
     made = Metrics("/nowhere", {**environ, "AGENTCTL_METRICS_PORT": "many"}, 1.0, look)
     with pytest.raises(UsageError, match="AGENTCTL_METRICS_PORT"):
         made.start()
+
+
+def test_a_daemon_whose_port_is_taken_says_so_and_goes_on(stage: DemoStage) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        port = other.getsockname()[1]
+        daemon_of(stage, AGENTCTL_METRICS_PORT=str(port))
+        why = f"cannot listen on 127.0.0.1 port {port}: Address already in use"
+        until(lambda: why in log_of(stage), "it is in the log")
+        ran = agentctl_of(stage, "daemon", "status", AGENTCTL_METRICS_PORT=str(port))
+        assert why in ran.out
+        assert "agentctl_daemon_start_time_seconds" in agentctl_of(stage, "metrics").out
+
+
+def test_what_a_daemon_sees_is_measured(stage: DemoStage) -> None:
+    """From the agent's end to the number that Prometheus reads."""
+    daemon_of(stage)
+    told = agentctl_of(stage, "daemon", "status", "--json").json()
+    [place] = [part for part in told["daemon"]["parts"] if part["name"] == "metrics"]
+    puppet = stage.start()
+    puppet.do("work 0.1")
+    url = f"http://127.0.0.1:{place['port']}/metrics"
+    until(lambda: 'agentctl_sessions{adapter="demo",status="running"} 1\n' in _read(url), "it runs")
+    events = 'agentctl_events_total{type="session.running"} '
+    until(lambda: events in _read(url), "the daemon has seen it")
+    puppet.kill()
+    ended = 'agentctl_sessions_ended_total{adapter="demo",outcome="killed"} 1\n'
+    until(lambda: ended in _read(url), "its end is counted")
+    text = _read(url)
+    assert 'agentctl_session_duration_seconds_count{adapter="demo"} 1\n' in text
+    assert 'agentctl_ended_session_tokens_total{adapter="demo",kind="input"} 100\n' in text
+    assert "agentctl_sessions{" not in text
+
+
+def _read(url: str) -> str:
+    with urllib.request.urlopen(url, timeout=DEADLINE) as answer:
+        text: str = answer.read().decode()
+        return text

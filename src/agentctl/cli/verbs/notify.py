@@ -16,7 +16,7 @@ from agentctl.cli.table import Cell, Column
 from agentctl.cli.verb import Parser
 from agentctl.config_targets import Notify
 from agentctl.control import notify
-from agentctl.errors import NotFound, Unreachable, UsageError
+from agentctl.errors import NoDaemon, NotFound, Unreachable, UsageError
 from agentctl.lengths import age
 from agentctl.store import notified
 from agentctl.truth.event import Event
@@ -107,17 +107,18 @@ def _list(targets: Mapping[str, Notify], *, as_json: bool) -> int:
         return 0
     rows = [_row(target, last.get(name), pending.get(name, 0)) for name, target in targets.items()]
     print("\n".join(table.render(LAYOUT, rows, text.columns(), colour=text.coloured())))
-    if not _watched():
-        print("agentctl: no daemon runs, so nobody is told: agentctl daemon start", file=sys.stderr)
+    _warn()
     return 0
 
 
-def _watched() -> bool:
+def _warn() -> None:
+    """Without a daemon nobody is told, and nobody would know."""
     try:
         rpc.connect(summon.home_of(os.environ)).close()
-    except Unreachable:
-        return False
-    return True
+    except NoDaemon:
+        print("agentctl: no daemon runs, so nobody is told: agentctl daemon start", file=sys.stderr)
+    except Unreachable as error:
+        print(f"agentctl: {text.one_line(str(error))}", file=sys.stderr)
 
 
 def _row(target: Notify, event: Event | None, pending: int) -> list[Cell]:
