@@ -84,7 +84,7 @@ def test_an_event_is_delivered_and_that_is_told(home: Path) -> None:
             happened(home, "s1", "s2")
             settled(home, 2)
             until(lambda: courier.status()["pending"] == 0, "nothing is left")
-            assert courier.status()["targets"] == {"webhook": 1, "notify": 0}
+            assert courier.status()["targets"] == {"webhook": ["ci"], "notify": []}
     assert [r.json()["seq"] for r in receiver.requests] == [1, 2]
     assert types(home) == ["session.stopped"] * 2 + ["webhook.delivered"] * 2
     [told] = [e for e in journal.after(path_of(home), 2) if e.subject == "s1"]

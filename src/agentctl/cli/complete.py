@@ -26,6 +26,7 @@ ARGUMENTS = {
     "fuse": ("list", "set", "extend", "cancel"),
     "worktree": ("list", "clean"),
     "config": ("init", "path"),
+    "webhook": ("list", "retry", "test"),
     "notify": ("list", "test"),
     "daemon": ("status", "start", "stop", "restart", "logs", "install", "uninstall"),
 }

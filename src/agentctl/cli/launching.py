@@ -225,6 +225,14 @@ def _go_on_without_us(sessions: list[Session], done: list[Session]) -> Iterator[
         raise KeyboardInterrupt(told) from None
 
 
+def herald(state: str, settings: config.Config) -> None:
+    """Before it begins: who is to be told of it, is told by the daemon."""
+    if settings.webhooks or settings.notify:
+        from agentctl.cli import heralds
+
+        heralds.ready(state, settings)
+
+
 def tidy(state: str, settings: config.Config) -> None:
     """When the ids are printed: nobody waits for it."""
     from agentctl.control.prune import quietly

@@ -1,7 +1,7 @@
 """Webhooks: what is sent, how it is signed, and the one try of a delivery.
 
 The signature covers the moment of sending too, so that whoever has seen a delivery cannot send it anew
-later: a receiver refuses what is older than some minutes (docs/how-to/webhooks.md).
+later: a receiver refuses what is older than some minutes (docs/webhooks.md).
 """
 
 from __future__ import annotations

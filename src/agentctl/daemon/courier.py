@@ -67,7 +67,7 @@ class Courier:
 
     def status(self) -> dict[str, Any]:
         told: dict[str, Any] = {
-            "targets": {kind: len(getattr(self._settings, field)) for kind, field in _FIELDS.items()}
+            "targets": {kind: list(getattr(self._settings, field)) for kind, field in _FIELDS.items()}
             if self._settings is not None
             else {},
             "pending": sum(one.pending for one in self._waiting),
@@ -112,8 +112,9 @@ class Courier:
         return min(ahead, default=DAY)
 
     def _hold(self) -> None:
-        """Who closes a database as the last one removes its log, and who opens it makes a new one: our
-        own looks would wake us. So one connection is open for as long as it is the same file."""
+        """Who closes a database as the last one copies its log and removes it, and who opens it makes a
+        new one: each write would cost that, and wake us once more. So one connection stays open for as
+        long as it is the same file."""
         if self._held is not None and _inode(self._notes) == self._held_stamp:
             return
         if self._held is not None:

@@ -1,4 +1,4 @@
-"""What a webhook is sent: flat, so that a receiver needs one look. docs/how-to/webhooks.md tells of it;
+"""What a webhook is sent: flat, so that a receiver needs one look. docs/webhooks.md tells of it;
 its table in docs/reference/json.md is generated from the one here."""
 
 from __future__ import annotations

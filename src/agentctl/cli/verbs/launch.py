@@ -43,6 +43,7 @@ def run(arguments: argparse.Namespace) -> int:
         told = [foreseen.described(task.foreseen(slot)) for slot in task.slots]
         foreseen.show(told, as_json=arguments.json)
         return 0
+    launching.herald(state, settings)
     if len(task.slots) > 1:
         from agentctl.cli import together
 

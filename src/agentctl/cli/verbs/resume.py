@@ -43,6 +43,7 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.dry_run:
         foreseen.show([foreseen.described(start)], as_json=arguments.json)
         return 0
+    launching.herald(state, settings)
     resumed = launch(state, start.order, launching.teller(arguments))
     code = launching.finished([resumed], arguments)
     launching.tidy(state, settings)
