@@ -25,6 +25,7 @@ from agentctl.store.outbox import Delivery, Lane
 from agentctl.truth import procfs
 from agentctl.truth.event import Event
 from agentctl.wire import notice
+from tests.sitting import sitting
 from tests.waiting import until
 
 NOW = time.time()
@@ -253,20 +254,22 @@ def test_what_need_not_be_told_is_dropped(desk: Desk) -> None:
     assert not (desk.root / "told").exists()
 
 
-def test_who_is_there_is_told_once_they_are_not(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whether they are is played; test_quiet.py has it from a real terminal."""
+def test_who_is_there_is_told_once_they_are_not(desk: Desk) -> None:
     desk.install("notify-send", WRITES)
     settings = desk.say("[notify.desk]\ndesktop = true\n")
-    with monkeypatch.context() as patched:
-        patched.setattr(quiet, "there", lambda *_: True)
-        result = desk.tell(settings, event())
+    with sitting() as one:
+        alive = {"claim": "alive", "address": one.identity.address}
+        asks = event(evidence=[alive])
+        one.typed_at(time.time() - 5)
+        result = desk.tell(settings, asks)
         assert (result.outcome, result.told, result.after) == ("failed", "you are there", quiet.ABSENT)
         [(delivery, _)] = outbox.listed(desk.notes, "notify")
         last = delivery._replace(attempt=Notices.policy.tries)
-        assert desk.deliver(settings, last, event()).outcome == "dropped"
-    assert not (desk.root / "told").exists()
-    assert desk.deliver(settings, delivery, event()).outcome == "delivered"
-    assert told(desk)
+        assert desk.deliver(settings, last, asks).outcome == "dropped"
+        assert not (desk.root / "told").exists()
+        one.typed_at(time.time() - 90)
+        assert desk.deliver(settings, delivery, asks).outcome == "delivered"
+        assert told(desk)
 
 
 def test_an_end_is_told_to_who_is_there_too(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,10 +1,7 @@
 """When a person need not be told."""
 
-import os
-import pty
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +11,7 @@ from agentctl.control import quiet
 from agentctl.store import db, journal
 from agentctl.truth import procfs
 from agentctl.truth.event import Event
+from tests.sitting import sitting
 
 NOW = 100_000.0
 
@@ -63,49 +61,25 @@ def test_an_end_is_told_also_if_it_was_resumed(path: str) -> None:
     assert quiet.reason(path, "desk", event, NOW) is None
 
 
-PROGRAM = """
-import fcntl, os, sys, termios
-os.setsid()
-fcntl.ioctl(0, termios.TIOCSCTTY, 0)
-print("ready", flush=True)
-sys.stdin.readline()
-"""
-
-
-@pytest.fixture
-def sitting() -> Iterator[tuple[str, str]]:
-    """The address of a process with a terminal, and that terminal."""
-    ours, theirs = pty.openpty()
-    child = subprocess.Popen([sys.executable, "-c", PROGRAM], stdin=theirs, stdout=theirs, stderr=theirs)
-    try:
-        assert b"ready" in os.read(ours, 100)
-        yield procfs.read_process(child.pid, procfs.boot_id()).identity.address, os.ttyname(theirs)
-    finally:
-        child.kill()
-        child.wait()
-        os.close(ours)
-        os.close(theirs)
-
-
 def alive(address: str) -> Event:
     evidence = [{"claim": "waiting", "address": "/x"}, {"claim": "alive", "address": address}]
     return Event("session.waiting", NOW, body={"evidence": evidence})
 
 
-def test_somebody_is_there_who_typed_a_moment_ago(sitting: tuple[str, str]) -> None:
-    address, terminal = sitting
-    os.utime(terminal, (NOW - 20, 1.0))
-    assert quiet.there(alive(address), NOW)
-    os.utime(terminal, (NOW - 61, NOW))
-    assert not quiet.there(alive(address), NOW)
+def test_somebody_is_there_who_typed_a_moment_ago() -> None:
+    with sitting() as one:
+        one.typed_at(NOW - 20)
+        assert quiet.there(alive(one.identity.address), NOW)
+        one.typed_at(NOW - 61)
+        assert not quiet.there(alive(one.identity.address), NOW)
 
 
-def test_the_pid_alone_proves_nothing(sitting: tuple[str, str]) -> None:
-    address, terminal = sitting
-    os.utime(terminal, (NOW - 20, 1.0))
-    pid = address.removeprefix("proc:").partition("@")[0]
-    assert not quiet.there(alive(f"proc:{pid}@1"), NOW)
-    assert not quiet.there(Event("session.waiting", NOW, body={"session": {"pid": int(pid)}}), NOW)
+def test_the_pid_alone_proves_nothing() -> None:
+    with sitting() as one:
+        one.typed_at(NOW - 20)
+        pid = one.identity.pid
+        assert not quiet.there(alive(f"proc:{pid}@1"), NOW)
+        assert not quiet.there(Event("session.waiting", NOW, body={"session": {"pid": pid}}), NOW)
 
 
 def test_without_a_terminal_nobody_is_there() -> None:
