@@ -175,14 +175,28 @@ def test_a_signal_ends_it_also_with_clients_of_all_kinds(
 
 
 def test_a_home_that_is_deleted_ends_it(stage: DemoStage) -> None:
-    """What is deleted is not brought back, and the next daemon is not in its way."""
+    """A part may just be writing, and bring a database back; but nothing by which it would be found."""
     identity = daemon_of(stage)
     with open(f"{home_of(stage)}/daemon.log", encoding="utf-8") as log:
         shutil.rmtree(home_of(stage))
         until(lambda: is_gone(identity), "it ends")
         assert "is gone, or not ours any more" in log.read()
-    assert not os.path.exists(home_of(stage))
+    assert not os.path.lexists(f"{home_of(stage)}/daemon.lock")
+    assert not os.path.lexists(f"{home_of(stage)}/daemon.sock")
     assert daemon_of(stage) != identity
+
+
+def test_in_a_home_that_was_deleted_no_part_has_a_last_word(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stopped: list[str] = []
+    ran = Ran(tmp_path, [Fake("good", _nothing, lambda: stopped.append("good"))], monkeypatch)
+    shutil.rmtree(ran.app.home)
+    ran.app.look_after_home()
+    ran.thread.join(DEADLINE)
+    assert not ran.thread.is_alive()
+    assert stopped == []
+    assert not os.path.exists(ran.app.home)
 
 
 def test_a_lock_file_of_another_ends_it(stage: DemoStage) -> None:

@@ -7,10 +7,13 @@ import socket
 import stat
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from agentctl.daemon.connection import Peer
 from agentctl.wire import lines
@@ -130,6 +133,28 @@ def test_a_method_that_breaks_is_an_answer(tmp_path: Path) -> None:
     with Served(tmp_path, broken) as served, Wire(served.home) as wire:
         assert wire.ask("x")["error"] == {"code": lines.INTERNAL, "message": "KeyError: 'x'"}
         assert wire.ask("y")["error"]["code"] == lines.INTERNAL
+
+
+@pytest.fixture(scope="module")
+def open_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    with Served(tmp_path_factory.mktemp("state")) as served:
+        yield served
+
+
+@settings(max_examples=60)
+@given(pieces=st.lists(st.binary(max_size=300), max_size=4), said=st.booleans())
+def test_whatever_comes_the_next_is_answered(
+    open_server: Served, pieces: list[bytes], *, said: bool
+) -> None:
+    with Wire(open_server.home) as wire:
+        for piece in pieces:
+            wire.say(piece)
+        if said:
+            wire.socket.shutdown(socket.SHUT_WR)
+            while wire.hear():
+                pass
+    with Wire(open_server.home) as wire:
+        assert wire.ask("x")["id"] == 1
 
 
 def test_too_many_clients_send_the_silent_ones_away(tmp_path: Path) -> None:

@@ -1,5 +1,7 @@
 """One daemon for one home."""
 
+import errno
+import fcntl
 import os
 import shutil
 import stat
@@ -9,7 +11,7 @@ import pytest
 
 from agentctl.control import holder
 from agentctl.daemon.singleton import Singleton
-from agentctl.errors import Gone, Refused
+from agentctl.errors import Gone, Malformed, Refused
 
 
 def test_the_second_is_told_who_is_the_first(tmp_path: Path) -> None:
@@ -74,6 +76,35 @@ def test_another_user_s_lock_is_refused(tmp_path: Path) -> None:
     os.chown(tmp_path / "daemon.lock", 4242, 4242)
     with pytest.raises(Refused, match="not a file of ours"):
         Singleton(str(tmp_path))
+
+
+def test_a_full_disk_keeps_nobody_from_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: object) -> int:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "pwrite", full)
+        lock = Singleton(str(tmp_path))
+    assert lock.problem == f"{lock.path}: No space left on device"
+    with pytest.raises(Refused, match="has not said who it is"):
+        Singleton(str(tmp_path))
+    lock.release()
+
+
+def test_a_file_system_without_locks_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def no_locks(*_: object) -> None:
+        raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
+
+    monkeypatch.setattr(fcntl, "flock", no_locks)
+    with pytest.raises(Malformed, match="No locks available"):
+        Singleton(str(tmp_path))
+
+
+def test_a_shorter_name_leaves_nothing_of_a_longer_one(tmp_path: Path) -> None:
+    (tmp_path / "daemon.lock").write_text("x" * 2000)
+    lock = Singleton(str(tmp_path))
+    assert holder.told(lock.home) == lock.holder
+    lock.release()
 
 
 def test_a_home_that_cannot_be_made(tmp_path: Path) -> None:

@@ -90,6 +90,8 @@ class App:
         self.bell.hang(self._loop)
         await self.server.listen()
         log.info("agentctl %s, pid %d, for %s", __version__, os.getpid(), self.home)
+        if self.lock.problem is not None:
+            log.warning("others cannot be told who we are: %s", self.lock.problem)
         self._start_parts()
         ready()
         await self._over.wait()

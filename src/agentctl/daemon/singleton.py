@@ -33,8 +33,16 @@ class Singleton:
             f"{home}/{SOCKET}",
             time.time(),
         )
-        os.ftruncate(self._fd, 0)
-        os.pwrite(self._fd, self.holder.written(), 0)
+        self.problem = self._sign(self.holder.written())  # None: the file says who we are
+
+    def _sign(self, name: bytes) -> str | None:
+        """Over the last one's name, which takes no room on a full disk. The lock holds without it."""
+        try:
+            os.pwrite(self._fd, name, 0)
+            os.ftruncate(self._fd, len(name))
+        except OSError as error:
+            return f"{self.path}: {error.strerror}"
+        return None
 
     def still_ours(self) -> bool:
         """Whether the file that we hold is the one that the next daemon would lock: a home that is
@@ -61,6 +69,9 @@ class Singleton:
             except BlockingIOError as error:
                 os.close(fd)
                 raise self._held() from error
+            except OSError as error:  # a file system without locks
+                os.close(fd)
+                raise translated(error, self.path) from error
             os.close(fd)
 
     def _opened(self) -> int:
