@@ -22,8 +22,10 @@ from agentctl.truth.model import Evidence
 from agentctl.wire import (
     comparison,
     daemon_shapes,
+    deliveries,
     metric_families,
     notify_shapes,
+    payload,
     rehearsed,
     shapes,
     state_shapes,
@@ -136,6 +138,14 @@ def json_page() -> str:
             "`notify`: `targets`; `notify test`: `tests`, each with `name`, `ok`, `why`, `seconds`.",
             notify_shapes.TARGET_FIELDS,
         ),
+        (
+            "Webhook payload",
+            "What a webhook is sent, see [webhooks](../webhooks.md).",
+            payload.PAYLOAD_FIELDS,
+        ),
+        ("Webhook", "`webhook`: `targets` beside `deliveries`.", deliveries.TARGET_FIELDS),
+        ("Delivery", "`webhook`, `webhook retry`: `deliveries`.", deliveries.DELIVERY_FIELDS),
+        ("Webhook test", "`webhook test`: `tests`.", deliveries.TEST_FIELDS),
         (
             "Metric family",
             "`metrics`: `families` beside `missing`, the names of those that only a daemon counts.",

@@ -3,16 +3,22 @@
 import hashlib
 import hmac
 import json
+import os
+import shutil
+import socket
+import subprocess
+import sys
 import time
 from pathlib import Path
 
 import pytest
 
 from agentctl import config
-from agentctl.control.webhook import Webhooks, headers, signatures
+from agentctl.control.webhook import Webhooks, headers, send, signatures
 from agentctl.store.journal import Event
 from agentctl.store.outbox import Delivery
 from tests.receiver import Receiver, Request
+from tests.waiting import until
 
 EVENT = Event("session.stopped", 100.0, 99.0, "demo", "s1", "g", {"session": {"id": "s1"}}, 7)
 
@@ -90,3 +96,58 @@ def test_every_try_has_the_same_body(tmp_path: Path) -> None:
     first, second = receiver.requests
     assert first.body == second.body
     assert json.loads(first.body)["seq"] == 7
+
+
+PAGE = (Path(__file__).parents[2] / "docs" / "webhooks.md").read_text()
+
+
+def block(language: str, holding: str) -> str:
+    """Of the page for people: what stands there is what runs here."""
+    [found] = [
+        part.partition("```")[0]
+        for part in PAGE.split(f"```{language}\n")[1:]
+        if holding in part.partition("```")[0]
+    ]
+    return found
+
+
+def test_the_receiver_of_the_documentation_takes_it_once() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    program = subprocess.Popen(
+        [sys.executable, "-c", block("python", "class Receiver")],
+        env={**os.environ, "SECRET": "s", "PORT": str(port)},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+    )
+    assert program.stdout is not None
+    url = f"http://127.0.0.1:{port}/"
+    try:
+        until(lambda: send(EVENT, "d1", 1, url, "s").outcome == "delivered", "it listens")
+        assert program.stdout.readline() == "demo has ended.\n"
+        assert send(EVENT, "d1", 2, url, "s").outcome == "delivered"
+        assert send(EVENT, "d2", 1, url, "another").status == 403
+        assert send(EVENT._replace(type="session.idle"), "d3", 1, url, "s").outcome == "delivered"
+        assert program.stdout.readline() == "demo rests: its turn is over.\n"
+    finally:
+        program.kill()
+        program.wait()
+        program.stdout.close()
+
+
+@pytest.mark.skipif(shutil.which("openssl") is None, reason="no openssl here to verify with")
+@pytest.mark.parametrize(("secret", "said"), [("s", "verified\n"), ("another", "")])
+def test_the_shell_of_the_documentation_verifies_it(tmp_path: Path, secret: str, said: str) -> None:
+    body = '{"a": "ß"}'.encode()
+    (tmp_path / "body.json").write_bytes(body)
+    signature = signatures("s", int(time.time()), body)["X-Agentctl-Signature"]
+    ran = subprocess.run(
+        ["sh", "-c", block("sh", "openssl")],
+        env={**os.environ, "SECRET": secret, "SIGNATURE": signature},
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert ran.stdout == said, ran.stderr
