@@ -146,6 +146,21 @@ def test_an_address_that_is_none_of_ours(address: str) -> None:
     made.stop()
 
 
+@pytest.mark.skipif(not socket.has_ipv6, reason="this Python has no IPv6")
+def test_over_ipv6() -> None:
+    made = Server("::1", 0, PAGES)
+    made.start()
+    try:
+        until(lambda: made.listening or made.problem is not None, "it listens")
+        if made.problem is not None:
+            pytest.skip(f"this machine has no IPv6: {made.problem}")
+        with socket.create_connection(("::1", made.port), timeout=DEADLINE) as connection:
+            connection.sendall(f"GET /metrics HTTP/1.1\r\nHost: [::1]:{made.port}\r\n\r\n".encode())
+            assert connection.recv(1 << 16).startswith(b"HTTP/1.1 200 OK\r\n")
+    finally:
+        made.stop()
+
+
 def test_it_listens_nowhere_else(server: Server) -> None:
     """Any other address of this machine, as 127.0.0.2 is one."""
     with pytest.raises(ConnectionRefusedError):

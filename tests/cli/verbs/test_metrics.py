@@ -4,6 +4,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from agentctl.wire.metric_families import FAMILIES, only_of_a_daemon
@@ -11,6 +12,19 @@ from tests.daemon.serving import daemon_of
 from tests.fakes.demo import DemoStage
 from tests.running import agentctl_of
 from tests.waiting import until
+
+# Its socket has the name only once it listens.
+DAEMON = """
+import os, socket, sys
+listening = socket.socket(socket.AF_UNIX)
+listening.bind("s")
+listening.listen()
+os.rename("s", "daemon.sock")
+while True:
+    connection, _ = listening.accept()
+    connection.recv(999)
+    connection.sendall(sys.argv[1].encode() + b"\\n")
+"""
 
 
 def values(text: str) -> dict[tuple[str, tuple[str, ...]], float]:
@@ -57,21 +71,25 @@ def test_json(stage: DemoStage) -> None:
     assert sessions["samples"] == [{"name": "agentctl_sessions", "labels": labels, "value": 1}]
 
 
-def test_a_daemon_that_cannot_be_spoken_with_is_told_and_passed_over(stage: DemoStage) -> None:
-    """Another user's, or of another protocol: here, one that says what no daemon says."""
+@pytest.mark.parametrize(
+    ("answer", "told"),
+    [
+        ('"result": {}', "the daemon says hello in a way that is not known here"),
+        ('"error": {"code": -32601, "message": "no method"}', "no method"),
+    ],
+)
+def test_a_daemon_that_cannot_be_asked_is_told_and_passed_over(
+    stage: DemoStage, answer: str, told: str
+) -> None:
+    """Another user's, or of another protocol, or an older one: here, one that always says the same."""
     home = Path(stage.environ["AGENTCTL_HOME"])
     home.mkdir()
-    program = (
-        "import socket; s = socket.socket(socket.AF_UNIX); s.bind('s'); s.listen()\n"
-        "import os; os.rename('s', 'daemon.sock')\n"
-        'while True: c, _ = s.accept(); c.recv(999); c.sendall(b\'{"id": 1, "result": {}}\\n\')'
-    )
-    child = subprocess.Popen([sys.executable, "-c", program], cwd=home)
+    child = subprocess.Popen([sys.executable, "-c", DAEMON, f'{{"id": 1, {answer}}}'], cwd=home)
     try:
         until((home / "daemon.sock").exists, "it listens")
         ran = agentctl_of(stage, "metrics")
         assert ran.code == 0
-        assert ran.err.endswith("; looked without it\n")
+        assert ran.err.endswith(f"{told}; looked without it\n")
         assert "agentctl_build_info" in ran.out
     finally:
         child.kill()

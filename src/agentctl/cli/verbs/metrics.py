@@ -12,7 +12,7 @@ from agentctl.cli import summon
 from agentctl.cli.text import one_line
 from agentctl.cli.verb import Parser
 from agentctl.control import metrics
-from agentctl.errors import NoDaemon, Unreachable
+from agentctl.errors import Fault, NoDaemon, Unreachable
 from agentctl.wire import metric_families, prometheus, rpc, shapes
 from agentctl.wire.prometheus import Family
 
@@ -60,7 +60,7 @@ def _of_the_daemon() -> list[Family] | None:
         return prometheus.families(told["families"])
     except NoDaemon:
         return None
-    except Unreachable as error:
+    except (Unreachable, Fault) as error:  # a daemon that knows no metrics is an older one
         print(f"agentctl: {one_line(str(error))}; looked without it", file=sys.stderr)
         return None
     except (KeyError, TypeError, ValueError, AttributeError):
