@@ -18,7 +18,7 @@ VERBS = {
     "fuse": "stop, run or tell something after a while, unless you say otherwise",
     "prune": "forget launches that ended long ago, and what crashes left",
     "daemon": "start, stop and see what works while nobody looks",
-    "notify": "who is told that an agent waits or has ended, and a try of it",
+    "notify": "who is told that an agent waits or has ended; try it",
     "webhook": "who is told of events over HTTP, and what was not delivered",
     "metrics": "what there is to measure, as Prometheus reads it",
     "config": "every setting, and where it came from",
