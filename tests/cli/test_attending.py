@@ -106,6 +106,7 @@ def test_how_parts_are_shown() -> None:
         "parts": [
             {"name": "metrics", "state": "failed", "problem": "port 9200 is taken"},
             {"name": "fuses", "state": "running", "armed": 2, "next": None},
+            {"name": "post", "state": "running", "targets": {"webhook": ["ci", "me"], "notify": []}},
         ],
     }
     assert list(attending._lines(told, "/home/me")) == [
@@ -116,6 +117,7 @@ def test_how_parts_are_shown() -> None:
         "clients      1, 0 of them subscribed to events",
         "metrics      failed: port 9200 is taken",
         "fuses        running (armed 2)",
+        "post         running (targets webhook ci me)",
     ]
 
 

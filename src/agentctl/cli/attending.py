@@ -124,6 +124,17 @@ def _lines(told: Mapping[str, Any], home: str | None) -> Iterator[str]:
 
 def _state(part: Mapping[str, Any]) -> str:
     known = ("name", "state", "problem")
-    more = [f"{name} {value}" for name, value in part.items() if name not in known and value is not None]
+    rest = {name: _shown(value) for name, value in part.items() if name not in known}
+    more = [f"{name} {value}" for name, value in rest.items() if value]
     told = [str(part.get("state")), *([f"({', '.join(more)})"] if more else [])]
     return " ".join(told) + (f": {part['problem']}" if part.get("problem") else "")
+
+
+def _shown(value: object) -> str:
+    """What a part tells of itself, on one line; empty: nothing."""
+    if isinstance(value, dict):
+        shown = {name: _shown(each) for name, each in value.items()}
+        return " ".join(f"{name} {each}" for name, each in shown.items() if each)
+    if isinstance(value, list):
+        return " ".join(_shown(each) for each in value)
+    return "" if value is None else str(value)
