@@ -187,3 +187,10 @@ def test_a_password_in_an_address_is_not_told(path: str) -> None:
 def test_of_a_moment_none_is_needed(path: str) -> None:
     made = fuses.light(path, EMIT, 60, directory="/work")
     assert 59 < made.left(clocks.now()) <= 60
+
+
+def test_that_the_time_is_over_is_told_once_however_often_it_is_fired(path: str) -> None:
+    ledger.begin(path, Launch("l1", ME), timeout=3600)
+    ledger.expired(path, "l1")
+    ledger.expired(path, "l1")
+    assert [e.type for e in journal.after(path, 0)].count("launch.expired") == 1
