@@ -23,6 +23,7 @@ from agentctl.wire import (
     comparison,
     daemon_shapes,
     deliveries,
+    fuse_shapes,
     metric_families,
     notify_shapes,
     payload,
@@ -114,6 +115,12 @@ def json_page() -> str:
             "`lock list`, `locks`, `lock`, `unlock`: `locks` beside `problems`.",
             state_shapes.LOCK_FIELDS,
         ),
+        (
+            "Fuse",
+            "`fuse`: `fuses` beside `problems`, the next that fires first.",
+            fuse_shapes.FUSE_FIELDS,
+        ),
+        ("Result of a fuse", "Of each of its actions.", fuse_shapes.RESULT_FIELDS),
         ("Setting", "`config`: `settings` beside `file`.", state_shapes.SETTING_FIELDS),
         ("Pruned", "`prune`: `pruned` beside `dry_run` and `problems`.", state_shapes.PRUNED_FIELDS),
         (
