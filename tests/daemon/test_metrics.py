@@ -189,6 +189,7 @@ def test_what_a_daemon_sees_is_measured(stage: DemoStage) -> None:
     ended = 'agentctl_sessions_ended_total{adapter="demo",outcome="killed"} 1\n'
     until(lambda: ended in _read(url), "its end is counted")
     text = _read(url)
+    assert 'agentctl_events_total{type="daemon.started"} 1\n' in text
     assert 'agentctl_session_duration_seconds_count{adapter="demo"} 1\n' in text
     assert 'agentctl_ended_session_tokens_total{adapter="demo",kind="input"} 100\n' in text
     assert "agentctl_sessions{" not in text

@@ -58,8 +58,8 @@ def parts(app: App) -> list[Part]:
     """All of them, in the order of their starting. `app` has home, environ, bell, notes, lock."""
     return [
         Guard((app.lock.path, app.server.path), app.look_after_home),
+        app.metrics,  # before whoever tells of events: it counts them from its start
         Watcher(app.notes, app.environ, app.lock.holder.identity, app.bell),
-        app.metrics,
         Clock(app.home),
         Courier(app.home, app.environ, [Webhooks(app.environ), Notices(app.notes, app.environ)]),
     ]
