@@ -3,6 +3,7 @@
 import json
 import os
 import random
+import shutil
 import signal
 import subprocess
 import sys
@@ -246,6 +247,38 @@ def test_what_nobody_expected_is_tried_again(home: Path, monkeypatch: pytest.Mon
     assert states(home) == ["delivered"]
 
 
+def test_a_database_that_is_deleted_is_not_made_again_but_the_next_one_is_served(home: Path) -> None:
+    with Receiver() as receiver:
+        configured(home, ("ci", receiver.url))
+        with running(home) as courier:
+            for file in home.glob("state.db*"):
+                file.unlink()
+            courier._wake.call()
+            happened(home, "s0")  # another process makes it anew, and in that nobody is to be told yet
+            until(lambda: targets.known(path_of(home)) == {("webhook", "ci")}, "it knows who is told")
+            happened(home, "s1")
+            receiver.got(1)
+            settled(home, 1)
+    assert receiver.requests[0].json()["seq"] == 2
+
+
+def test_a_home_that_is_deleted_stays_deleted(tmp_path: Path) -> None:
+    home = tmp_path / "state"
+    home.mkdir()
+    configured(home, ("ci", "http://127.0.0.1:1/"))
+    looks = Looks(home)
+    looks.start()
+    try:
+        until(lambda: looks.status()["targets"] != {}, "settings are read")
+        shutil.rmtree(home)
+        before = looks.count
+        looks._wake.call()
+        until(lambda: looks.count > before + 1, "it has looked again")
+    finally:
+        looks.stop()
+    assert not home.exists()
+
+
 def test_no_secret_is_kept_or_told(home: Path, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level("DEBUG")
     with Receiver(500, 410) as receiver:
@@ -259,26 +292,31 @@ def test_no_secret_is_kept_or_told(home: Path, caplog: pytest.LogCaptureFixture)
     assert b"hush" not in (home / "state.db").read_bytes()
 
 
+class Looks(Courier):
+    """Counts them."""
+
+    count = 0
+
+    def __init__(self, home: Path) -> None:
+        environ = {"AGENTCTL_HOME": str(home)}
+        super().__init__(str(home), environ, [Hasty(environ)])
+
+    def _round(self) -> float:
+        self.count += 1
+        return super()._round()
+
+
 def test_quiet_when_nothing_happens(home: Path) -> None:
     """Our own looks at the database must not wake us."""
     configured(home, ("ci", "http://127.0.0.1:1/"))
-    looks = []
-
-    class Counting(Courier):
-        def _round(self) -> float:
-            looks.append(1)
-            return super()._round()
-
-    environ = {"AGENTCTL_HOME": str(home)}
-    courier = Counting(str(home), environ, [Hasty(environ)])
-    courier.start()
+    looks = Looks(home)
+    looks.start()
     try:
-        until(lambda: courier.status()["targets"] != {}, "settings are read")
-        until(lambda: len(looks) >= 1, "it has looked")
+        until(lambda: looks.status()["targets"] != {}, "settings are read")
         time.sleep(0.5)  # nothing is waited for: it is to stay quiet
-        assert len(looks) <= 3
+        assert looks.count <= 3
     finally:
-        courier.stop()
+        looks.stop()
 
 
 # Killed between any two steps

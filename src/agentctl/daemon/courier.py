@@ -18,9 +18,10 @@ from typing import Any
 from agentctl import config, paths
 from agentctl.config import Config
 from agentctl.control.delivery import DAY, Deliverer, Result
+from agentctl.daemon.held import Held
 from agentctl.daemon.wake import Wake
 from agentctl.errors import AgentctlError, SourceError
-from agentctl.store import db, journal, outbox, targets
+from agentctl.store import journal, outbox, targets
 from agentctl.store.outbox import Delivery, Lane, Waiting
 from agentctl.truth.event import Event
 
@@ -48,8 +49,7 @@ class Courier:
         self._workers: dict[Lane, threading.Thread] = {}
         self._resting: dict[Lane, float] = {}  # until when, by the clock that is never set
         self._stopping = threading.Event()
-        self._held: sqlite3.Connection | None = None
-        self._held_stamp: object = None
+        self._held = Held(self._notes)
 
     def start(self) -> None:
         self._wake = Wake((f"{self._notes}-wal", self._notes, self._file))
@@ -78,51 +78,45 @@ class Courier:
         return told
 
     def _run(self) -> None:
-        heard: object = None
+        self._loaded: object = _NEVER
         while not self._stopping.is_set():
-            stamp = _stamp(self._file)
-            if stamp != heard or self._settings is None:
-                self._load()
-                heard = stamp
-            self._wake.wait(self._round())
+            try:
+                pause = self._round()
+            except (SourceError, sqlite3.Error) as error:
+                self._tell("outbox", str(error))
+                pause = REST
+            except Exception:  # the fence
+                log.exception("resting")
+                pause = REST
+            self._wake.wait(pause)
             self._stopping.wait(BREATH)
+        self._held.drop()
 
-    def _load(self) -> None:
+    def _round(self) -> float:
+        """Sets everyone to work who has to. How long until there is more, if nothing happens."""
+        fresh = self._held.take()
+        if not self._held.there:
+            return DAY
+        stamp = _stamp(self._file)
+        if fresh or stamp != self._loaded:
+            self._loaded = stamp if self._load() else _NEVER
+        now = time.time()
+        self._waiting = outbox.waiting(self._notes, now)
+        ahead = [self._look_after(one, now) for one in self._waiting]
+        self._problems.pop("outbox", None)
+        return min(ahead, default=DAY)
+
+    def _load(self) -> bool:
         """A mistake in the file leaves what held before."""
         try:
             settings = config.load(self._environ)
             targets.sync(self._notes, settings.webhooks, settings.notify, daemon=True)
         except AgentctlError as error:
             self._tell("settings", str(error))
-            return
+            return False
         self._settings = settings
         self._problems.pop("settings", None)
-
-    def _round(self) -> float:
-        """Sets everyone to work who has to. How long until there is more, if nothing happens."""
-        now = time.time()
-        try:
-            self._hold()
-            self._waiting = outbox.waiting(self._notes, now)
-            ahead = [self._look_after(one, now) for one in self._waiting]
-        except SourceError as error:
-            self._tell("outbox", str(error))
-            return REST
-        self._problems.pop("outbox", None)
-        return min(ahead, default=DAY)
-
-    def _hold(self) -> None:
-        """Who closes a database as the last one copies its log and removes it, and who opens it makes a
-        new one: each write would cost that, and wake us once more. So one connection stays open for as
-        long as it is the same file."""
-        if self._held is not None and _inode(self._notes) == self._held_stamp:
-            return
-        if self._held is not None:
-            self._held.close()
-            self._held = None
-        self._held = db.open_writable(self._notes)
-        self._held.execute("select 1 from outbox limit 1").fetchone()  # until then it is not open
-        self._held_stamp = _inode(self._notes)
+        return True
 
     def _look_after(self, waiting: Waiting, now: float) -> float:
         deliverer, lane = self._deliverers.get(waiting.lane.kind), waiting.lane
@@ -166,7 +160,9 @@ class Courier:
     def _attempt(self, delivery: Delivery, deliverer: Deliverer) -> bool:
         """False: look anew, nothing of this lane is to be done now."""
         now, settings = time.time(), self._settings
-        if settings is None or not deliverer.knows(delivery.target, delivery.url, settings):
+        if settings is None or not self._held.there:
+            return False
+        if not deliverer.knows(delivery.target, delivery.url, settings):
             return False
         again = now + deliverer.policy.pause(delivery.attempt + 1)
         claimed = outbox.claim(self._notes, delivery, now, again)
@@ -182,6 +178,8 @@ class Courier:
 
     def _settle(self, delivery: Delivery, result: Result, deliverer: Deliverer) -> None:
         for left in reversed(range(TRIES)):
+            if not self._held.there:
+                return
             try:
                 self._write(delivery, result, deliverer, time.time())
             except SourceError:
@@ -213,6 +211,7 @@ class Courier:
 
 
 _FIELDS = {"webhook": "webhooks", "notify": "notify"}
+_NEVER = object()
 
 
 def _event(path: str, delivery: Delivery) -> Event | None:
@@ -226,11 +225,3 @@ def _stamp(file: str) -> object:
     except OSError:
         return None
     return (status.st_ino, status.st_size, status.st_mtime_ns)
-
-
-def _inode(file: str) -> object:
-    try:
-        status = os.stat(file)
-    except OSError:
-        return None
-    return (status.st_dev, status.st_ino)
