@@ -107,3 +107,23 @@ def test_those_that_burn_no_more_are_not_meant(here: Path) -> None:
     fuses.cancel(fusing.notes(), made.id, "")
     with pytest.raises(NotFound):
         fusing.matching(made.id)
+
+
+def test_what_failed_is_shown_in_one_line(here: Path) -> None:
+    made = fusing.light(".", 60, EMIT, None)
+    ended: dict[str, object] = {"id": "1a", "error": None, "survivors": []}
+    refused = {"id": "2b", "error": "not yours", "survivors": []}
+    left = {"id": None, "error": None, "survivors": [{"pid": 1, "why": "stuck"}]}
+    results = (
+        {"do": "stop", "ok": False, "stopped": [ended, refused, left]},
+        {"do": "run", "ok": False, "code": 3, "output": "/out"},
+        {"do": "run", "ok": False, "code": None, "error": "took longer than 300 s"},
+        {"do": "emit", "ok": True},
+        None,
+    )
+    assert fusing.told(made._replace(state="failed", results=results)) == (
+        "stop failed: 2b: not yours, ?: not all of it ended; "
+        "run failed: exit code 3, see /out; run failed: took longer than 300 s"
+    )
+    assert fusing.told(made) == "emit x"
+    assert fusing.told(made._replace(state="cancelled", reason="said so")) == "said so"

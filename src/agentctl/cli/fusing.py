@@ -7,7 +7,8 @@ import os
 import re
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from agentctl import config, paths
 from agentctl.cli import ask, locking, table, text
@@ -182,7 +183,7 @@ def _row(fuse: Fuse, now: Moment) -> list[Cell]:
         Cell(fuse.id, "bold" if fuse.settled_at is None else "dim"),
         Cell(_burns(fuse, now), colour),
         Cell(text.one_line(text.tilde(fuse.on, home(os.environ))), keep_end=fuse.directory is not None),
-        Cell(text.one_line(fuse.reason or "" if fuse.state == CANCELLED else _does(fuse))),
+        Cell(text.one_line(told(fuse))),
         Cell(text.one_line(fuse.label or "")),
     ]
 
@@ -194,6 +195,23 @@ def _burns(fuse: Fuse, now: Moment) -> str:
         return "firing"
     seconds = fuse.left(now)
     return f"in {left(seconds)}" if seconds > 0 else f"overdue {age(-seconds)}"
+
+
+def told(fuse: Fuse) -> str:
+    """What it does; of one that was put out why, of one that failed at what."""
+    if fuse.state == CANCELLED:
+        return fuse.reason or ""
+    failed = [each for each in fuse.results if each is not None and not each["ok"]]
+    return "; ".join(f"{each['do']} failed: {_why(each)}" for each in failed) or _does(fuse)
+
+
+def _why(result: Mapping[str, Any]) -> str:
+    if result.get("error"):
+        return str(result["error"])
+    if result["do"] == "run":
+        return f"exit code {result['code']}, see {result['output']}"
+    left = [each for each in result["stopped"] if each["error"] or each["survivors"]]
+    return ", ".join(f"{each['id'] or '?'}: {each['error'] or 'not all of it ended'}" for each in left)
 
 
 def _does(fuse: Fuse) -> str:

@@ -44,7 +44,8 @@ def run(state: str, fuse: Fuse, index: int) -> dict[str, Any]:
         code = _code(ended)  # again: it may have ended between the two looks
         if code is None:
             code = _ran(fuse, [command, ended], place, said, marker)
-    result = {**told, "ok": code == 0, "code": code, "seconds": time.monotonic() - began}
+    took = round(time.monotonic() - began, 3)
+    result = {**told, "ok": code == 0, "code": code, "seconds": took}
     return result if code is not None else {**result, "error": f"took longer than {LIMIT:g} s"}
 
 

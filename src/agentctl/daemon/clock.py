@@ -28,6 +28,7 @@ SLOW = 60.0  # seconds: also for who fired one elsewhere and died of it, which n
 BREATH = 0.05  # seconds between two looks: a thousand writes a second are not a thousand looks
 AT_ONCE = 32  # threads: each is bounded, by what a command and a stop may take
 REST = 5.0  # seconds for one that could not be fired, such as for a full disk
+DAY = 86400.0  # seconds between two times of forgetting what was settled long ago
 PARTING = 1.0  # seconds for what fires when the daemon ends; the next one goes on with it
 
 
@@ -70,11 +71,13 @@ class Clock:
         return told if self._problem is None else {**told, "state": "failing", "problem": self._problem}
 
     def _run(self) -> None:
-        self._quietly(fuse.tidy, self._home)
         seen: object = None
-        due = 0.0  # by the boot clock
+        due = tidied = -DAY  # by the boot clock
         while not self._stopping.is_set():
             stamp, now = sqlite_ro.stamp(self._notes), clocks.now().elapsed
+            if now - tidied >= DAY:
+                tidied = now
+                self._quietly(fuse.tidy, self._home)
             # our own look makes a log and removes it, which wakes us: that is no change
             if self._one_is_over.is_set() or now >= due or stamp is None or stamp != seen:
                 self._one_is_over.clear()
