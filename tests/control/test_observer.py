@@ -19,11 +19,13 @@ STAGES = stages()
 class Told:
     """An observer that is driven by the test, and all it has told."""
 
-    def __init__(self, stage: Stage, story: Story | None = None, *, silent: bool = True) -> None:
+    def __init__(
+        self, stage: Stage, story: Story | None = None, away: float | None = None, *, silent: bool = True
+    ) -> None:
         self.stage = stage
         self.events: list[Event] = []
         self.observer = Observer(story or Story(), self.events.extend, stage.environ)
-        self.observer.begin(silent=silent)
+        self.observer.begin(away, silent=silent)
 
     def types(self, subject: str | None = None) -> list[str]:
         return [e.type for e in self.events if subject is None or e.subject == subject]
@@ -146,7 +148,8 @@ def test_who_comes_back_tells_the_gap_and_what_happened_in_it(stage: Stage) -> N
     unseen.do("rest")
     unseen.finish()
     last = {(e.adapter, e.subject): e for e in first.events}
-    second = Told(stage, Story(last.values(), max(e.seen_at for e in first.events)), silent=False)
+    away = max(e.seen_at for e in first.events)
+    second = Told(stage, Story(last.values(), away), away, silent=False)
     try:
         second.until("session.stopped", dies.session_id)
         second.until("session.stopped", unseen.session_id)

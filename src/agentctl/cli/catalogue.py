@@ -10,6 +10,8 @@ VERBS = {
     "resume": "go on with an ended session",
     "stop": "end sessions and all they left behind, with a proof",
     "wait": "until sessions have ended, rest, or need you",
+    "events": "what happens, as it happens",
+    "history": "what changed when, and why we thought so",
     "compare": "the slots of a group: outcome, cost, changes, conflicts",
     "worktree": "the worktrees that launches made; remove what is done with",
     "lock": "keep launches out of a directory; what is locked",

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from agentctl import asking
@@ -60,7 +60,7 @@ class Observer:
         self._lookout = Lookout()
         self._births = Births()
         self._names = [known.name for known in registered()]
-        self._comms: dict[str, frozenset[str]] = {}
+        self._comms = {name: _comms_of(name) for name in self._names}
         self._rhythm = {name: Rhythm() for name in self._names}
         self._last: dict[Key, Session] = {}  # as last seen alive
         self._doubted: dict[Key, float] = {}  # since when its news is not yet told
@@ -83,12 +83,12 @@ class Observer:
         self._ours_changed = changed
         self._lookout.attend(OURS, [notes, f"{notes}-wal"], ())
 
-    def begin(self, *, silent: bool = False) -> None:
-        """The first look. Where somebody watched before us, with what ended meanwhile."""
-        since, now = self._story.since, time.time()
-        wanted = Wanted(since=since) if since is not None else None
-        if since is not None and not silent:
-            self._tell([gap(min(since, now), now, AWAY)])
+    def begin(self, away: float | None = None, *, silent: bool = False) -> None:
+        """The first look. Where somebody watched before us, until `away`, with what ended since."""
+        now = time.time()
+        wanted = Wanted(since=away) if away is not None else None
+        if away is not None and not silent:
+            self._tell([gap(min(away, now), now, AWAY)])
         for name in self._names:
             told = self._look(name, wanted)
             if not silent:
@@ -142,16 +142,9 @@ class Observer:
         if happened.lost:
             self._tell([gap(moment, moment, LOST)])
         for process in self._births.new():
-            for name in self._whose(process.comm):
-                self._rhythm[name].born(now)
-
-    def _whose(self, comm: str) -> Iterable[str]:
-        for known in registered():
-            if known.name not in self._comms:
-                comms = known.comms if known.comms is not None else load(known.name).comms
-                self._comms[known.name] = comms
-            if may_be_named(comm, self._comms[known.name]):
-                yield known.name
+            for name, comms in self._comms.items():
+                if may_be_named(process.comm, comms):
+                    self._rhythm[name].born(now)
 
     # looking
 
@@ -251,3 +244,15 @@ def _nothing_left(key: Key, process: ProcessIdentity) -> Session:
     evidence = (Evidence("alive", process.address, "kernel", trusted=False),)
     named = None if subject.startswith("proc:") else subject
     return Session(Observation(adapter, named, evidence), judge(evidence))
+
+
+def _comms_of(adapter: str) -> frozenset[str]:
+    """What its processes may be called. A third party's adapter is asked itself, and may be broken: then
+    its processes are found by the slow look alone."""
+    (known,) = registered([adapter])
+    if known.comms is not None:
+        return known.comms
+    try:
+        return load(adapter).comms
+    except Exception:  # noqa: BLE001 - the fence; the survey tells what is wrong with it
+        return frozenset()

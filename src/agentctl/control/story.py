@@ -33,8 +33,8 @@ class Word(NamedTuple):
 
 class Story:
     def __init__(self, told: Iterable[Event] = (), since: float | None = None) -> None:
-        """`told`: the last of each session, from a journal. `since`: when somebody last watched; None:
-        nobody ever did, and what is found at first began before our story."""
+        """`told`: the last of each session, from a journal. `since`: what began before that is no news
+        at the first look; None: nothing is."""
         self.words: dict[Key, Word] = {}
         self.living: set[Key] = set()  # of whom no end was told
         for event in told:

@@ -48,8 +48,10 @@ class Watcher:
         self._reader = journal.Reader(notes, 0)
         self._problem: str | None = None
         self._prune_at = self._expire_at = 0.0
+        self._began = time.time()
 
     def start(self) -> None:
+        self._began = time.time()
         self._thread.start()
 
     def stop(self) -> None:
@@ -73,19 +75,21 @@ class Watcher:
             log.exception("ended")
 
     def _watch(self) -> None:
-        told, since = self._told_before()
-        self._tell([self._presence("daemon.started")])
-        observer = Observer(Story(told, since), self._tell, self._environ, Warm())
+        told, away = self._told_before()
+        began = self._presence("daemon.started", self._began)
+        self._tell([began])
+        story = Story(told, began.seen_at if away is None else away)
+        observer = Observer(story, self._tell, self._environ, Warm())
         self._observer = observer
         observer.watch_ours(self._notes, self._ours_changed)
         try:
-            observer.begin()
+            observer.begin(away)
             while not self._ending.is_set():
                 observer.step()
                 self._due()
         finally:
             observer.close()
-            self._tell([self._presence("daemon.stopped")])
+            self._tell([self._presence("daemon.stopped", time.time())])
             self._reader.close()
             self._disconnect()
 
@@ -98,8 +102,7 @@ class Watcher:
             log.warning("what was told before cannot be read: %s", error)
             return [], None
 
-    def _presence(self, what: str) -> Event:
-        now = time.time()
+    def _presence(self, what: str, now: float) -> Event:
         data = {"pid": self._identity.pid, "start": self._identity.start, "version": __version__}
         return Event(what, now, now, subject=self._identity.address, body={"data": data})
 
@@ -178,7 +181,7 @@ class Watcher:
     def _sweep(self) -> None:
         """Locks that hold nothing any more are released when that comes true, not when somebody asks."""
         try:
-            locks.sweep(self._notes)
+            locks.sweep(self._notes, patience=PATIENCE)
             ends = [lock.expires_at for lock in locks.written(self._notes) if lock.expires_at]
         except SourceError as error:
             log.warning("locks cannot be read: %s", error)
@@ -188,7 +191,7 @@ class Watcher:
     def _prune(self, now: float) -> None:
         try:
             keep = config.load(self._environ).journal_keep.value
-            with db.transaction(self._notes) as connection:
+            with db.transaction(self._notes, PATIENCE) as connection:
                 journal.prune(connection, now - keep)
         except AgentctlError as error:
             log.warning("the journal is not pruned: %s", error)

@@ -7,9 +7,9 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from agentctl.errors import Forbidden, Malformed, SourceError, Unsupported
+from agentctl.errors import Forbidden, Gone, Malformed, SourceError, Unsupported
 from agentctl.store.private import make_private
-from agentctl.truth.files import translated
+from agentctl.truth.files import status, translated
 
 PATIENCE = 20.0  # seconds: writers hold it for microseconds, but there may be fifty of them
 BEAT = 0.005
@@ -133,11 +133,27 @@ def open_writable(path: str, patience: float = PATIENCE) -> sqlite3.Connection:
         _migrate(connection, path)
     except sqlite3.Error as error:
         connection.close()
-        raise _answer(error, path) from error
+        raise answer(error, path) from error
     except SourceError:
         connection.close()
         raise
     return connection
+
+
+def open_existing(path: str) -> sqlite3.Connection | None:
+    """To read what is there: nothing is made, nothing brought up to date. None: there is none. It may
+    write all the same: a reader that may not is refused while another makes the log, or its index."""
+    try:
+        status(path)
+    except Gone:
+        return None
+    quoted = path.replace("%", "%25").replace("?", "%3f").replace("#", "%23")
+    try:
+        return sqlite3.connect(
+            f"file:{quoted}?mode=rw", uri=True, timeout=PATIENCE, isolation_level=None
+        )
+    except sqlite3.Error as error:
+        raise answer(error, path) from error
 
 
 @contextmanager
@@ -159,15 +175,21 @@ def step(connection: sqlite3.Connection, path: str) -> Iterator[None]:
         yield
         connection.execute("commit")
     except (sqlite3.Error, UnicodeEncodeError) as error:
-        raise _answer(error, path) from error
+        raise answer(error, path) from error
     finally:
         if connection.in_transaction:
             connection.rollback()
 
 
-def _answer(error: Exception, path: str) -> SourceError:
+def answer(error: Exception, path: str) -> SourceError:
+    """What SQLite says, in our words."""
     if getattr(error, "sqlite_errorcode", 0) & 0xFF == sqlite3.SQLITE_BUSY:
         return Forbidden(path, "another program has held it for too long")
+    if getattr(error, "sqlite_errorcode", 0) & 0xFF in (
+        sqlite3.SQLITE_READONLY,
+        sqlite3.SQLITE_CANTOPEN,
+    ):
+        return Forbidden(path, str(error))
     return Malformed(path, str(error))
 
 

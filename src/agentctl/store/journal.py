@@ -12,11 +12,8 @@ import sqlite3
 from collections.abc import Iterable
 from typing import Any
 
-from agentctl.errors import Gone, Unsupported
 from agentctl.store import db
-from agentctl.truth import files
 from agentctl.truth.event import Event
-from agentctl.truth.sqlite_ro import Database
 
 __all__ = [
     "Event",
@@ -27,6 +24,7 @@ __all__ = [
     "first",
     "last",
     "last_told",
+    "latest",
     "of",
     "plain",
     "prune",
@@ -74,32 +72,38 @@ class Reader:
     def __init__(self, path: str, seq: int) -> None:
         self.seq = seq  # the last that was read
         self._path = path
-        self._database: Database | None = None
+        self._connection: sqlite3.Connection | None = None
 
     def close(self) -> None:
-        if self._database is not None:
-            self._database.__exit__()
+        if self._connection is not None:
+            self._connection.close()
 
     def new(self, most: int = PAGE) -> list[Event]:
         """Raises SourceError."""
-        if self._database is None:
-            try:
-                files.status(self._path)
-            except Gone:
-                return []
-            self._database = Database(self._path)
-        try:
-            found = [_event(row) for row in self._database.rows(_SELECT + _AFTER, (self.seq, most))]
-        except Unsupported:  # no journal in it yet
+        if self._connection is None:
+            self._connection = db.open_existing(self._path)
+        if self._connection is None:
             return []
+        found = [_event(row) for row in _query(self._connection, self._path, _AFTER, (self.seq, most))]
         self.seq = (found[-1].seq or self.seq) if found else self.seq
         return found
 
 
+def latest(path: str, seq: int = 0, most: int = 10 * PAGE) -> list[Event]:
+    """The last ones, oldest first, of those after that number. Raises SourceError."""
+    return _read(path, "where seq > ? order by seq desc limit ?", (seq, most))[::-1]
+
+
 def of(path: str, subject: str) -> list[Event]:
-    """All about whose id begins so, oldest first. Raises SourceError."""
+    """All about whose id begins so, oldest first; with what became of its launches before it had that
+    id. Raises SourceError."""
     pattern = "".join(f"[{c}]" if c in "*?[" else c for c in plain(subject) or "") + "*"
-    return _read(path, "where subject glob ? order by seq", (pattern,))
+    found = _read(path, "where subject glob ? order by seq", (pattern,))
+    launches = {event.body.get("data", {}).get("launch") for event in found} - {None}
+    for launch in launches:
+        more = "where subject is null and json_extract(body, '$.data.launch') = ? order by seq"
+        found += _read(path, more, (launch,))
+    return sorted(found, key=lambda event: event.seq or 0)
 
 
 def last_told(path: str) -> list[Event]:
@@ -145,7 +149,7 @@ def plain(subject: str | None) -> str | None:
 
 
 def _read(path: str, which: str, parameters: tuple[object, ...]) -> list[Event]:
-    return [_event(row) for row in _rows(path, _SELECT + which, parameters)]
+    return [_event(row) for row in _rows(path, which, parameters)]
 
 
 def _number(path: str, query: str, parameters: tuple[object, ...]) -> int:
@@ -154,14 +158,26 @@ def _number(path: str, query: str, parameters: tuple[object, ...]) -> int:
 
 
 def _rows(path: str, query: str, parameters: tuple[object, ...]) -> list[tuple[Any, ...]]:
-    try:
-        files.status(path)
-    except Gone:
+    connection = db.open_existing(path)
+    if connection is None:
         return []
-    with Database(path) as database:
-        if not database.columns("event"):  # made by an agentctl that kept none
+    try:
+        return _query(connection, path, query, parameters)
+    finally:
+        connection.close()
+
+
+def _query(
+    connection: sqlite3.Connection, path: str, query: str, parameters: tuple[object, ...]
+) -> list[tuple[Any, ...]]:
+    """A query; or which events, of all columns."""
+    try:
+        whole = query if query.startswith("select") else _SELECT + query
+        return connection.execute(whole, parameters).fetchall()
+    except sqlite3.Error as error:
+        if "no such table" in str(error):  # made by an agentctl that kept none
             return []
-        return database.rows(query, parameters)
+        raise db.answer(error, path) from error
 
 
 def _event(row: tuple[Any, ...]) -> Event:

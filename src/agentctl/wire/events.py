@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 from agentctl.truth.clock import rfc3339
@@ -71,6 +72,10 @@ def event(given: Event) -> dict[str, Any]:
         "evidence": given.body.get("evidence", []),
         "data": given.body.get("data", {}),
     }
+
+
+def envelope(given: Iterable[Event]) -> dict[str, Any]:
+    return {"version": VERSION, "events": [event(each) for each in given]}
 
 
 def body(session: Session, **data: Any) -> dict[str, Any]:

@@ -1,0 +1,171 @@
+"""The stream: with a daemon and without, across its death, filtered, and never for nobody."""
+
+import json
+import select
+import signal
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agentctl import paths
+from agentctl.store import db, journal
+from agentctl.truth import pidfd
+from agentctl.truth.event import Event
+from tests.daemon.serving import daemon_of, daemons_of, home_of
+from tests.fakes.demo import DemoStage
+from tests.running import agentctl_of, read_until, started
+from tests.waiting import until
+
+
+@pytest.fixture
+def stage(tmp_path: Path) -> Iterator[DemoStage]:
+    made = DemoStage(tmp_path)
+    yield made
+    made.close()
+
+
+class Stream:
+    """What one `agentctl events --json` has said."""
+
+    def __init__(self, child: "subprocess.Popen[bytes]") -> None:
+        self._child = child
+        self.events: list[dict[str, Any]] = []
+
+    def until(self, kind: str, subject: str | None = None) -> dict[str, Any]:
+        while True:
+            for event in self.events:
+                if event["type"] == kind and subject in (None, event["subject"]):
+                    return event
+            try:
+                raw = read_until(self._child, b"\n")
+            except AssertionError:
+                seen = [(event["type"], event["subject"]) for event in self.events]
+                raise AssertionError(f"no {kind} of {subject}: {seen}") from None
+            while not raw.endswith(b"\n"):
+                raw += read_until(self._child, b"\n")
+            self.events += map(json.loads, raw.splitlines())
+
+    def heard(self) -> bool:
+        assert self._child.stdout is not None
+        return bool(select.select([self._child.stdout], [], [], 0.1)[0])
+
+    def types(self, subject: str | None) -> list[str]:
+        return [event["type"] for event in self.events if event["subject"] == subject]
+
+
+def test_with_a_daemon_which_it_starts(stage: DemoStage) -> None:
+    puppet = stage.start()
+    puppet.do("work")
+    with started(stage, "events", "--json") as child:
+        stream = Stream(child)
+        running = stream.until("session.running", puppet.session_id)
+        assert running["version"] == 1
+        assert running["session"]["status"] == "running"
+        puppet.do("rest")
+        assert stream.until("session.idle", puppet.session_id)["seq"] > running["seq"]
+        puppet.kill()
+        stopped = stream.until("session.stopped", puppet.session_id)
+        assert stopped["session"]["outcome"] == "completed"
+    assert len(daemons_of(stage)) == 1
+
+
+@pytest.mark.parametrize("how", [["--no-daemon"], []])
+def test_without_a_daemon_it_watches_itself(stage: DemoStage, how: list[str]) -> None:
+    puppet = stage.start()
+    puppet.do("rest")
+    more = {} if how else {"AGENTCTL_NO_DAEMON": "1"}
+    with started(stage, "events", "--json", *how, **more) as child:
+        stream = Stream(child)
+
+        def watched() -> bool:  # nobody tells when it has begun to watch
+            puppet.do("work")
+            puppet.do("rest")
+            return stream.heard()
+
+        until(watched, "it watches")
+        second = stage.start()
+        stream.until("session.running", second.session_id)
+        second.kill()
+        stopped = stream.until("session.stopped", second.session_id)
+        assert stopped["seq"] is None
+        assert agentctl_of(stage, "lock", str(stage.work)).code == 0
+        assert stream.until("lock.acquired", str(stage.work))["seq"] == 1
+    assert daemons_of(stage) == []
+
+
+def test_a_daemon_that_is_killed_is_started_again_and_the_gap_is_told(stage: DemoStage) -> None:
+    daemon = daemon_of(stage)
+    with started(stage, "events", "--json", "--since", "0") as child:
+        stream = Stream(child)
+        puppet = stage.start()
+        stream.until("session.running", puppet.session_id)
+        with pidfd.Handle(daemon) as handle:
+            handle.signal(signal.SIGKILL)
+            assert handle.wait(20)
+        puppet.kill()
+        stream.until("session.stopped", puppet.session_id)
+        stream.until("events.gap")
+        assert stream.types(puppet.session_id).count("session.stopped") == 1
+    assert len(daemons_of(stage)) == 1
+
+
+def test_one_that_a_person_stopped_stays_stopped(
+    stage: DemoStage,
+) -> None:
+    daemon_of(stage)
+    with started(stage, "events", "--since", "0") as child:
+        puppet = stage.start()
+        read_until(child, (puppet.session_id or "")[:8].encode())
+        assert agentctl_of(stage, "daemon", "stop").code == 0
+        _, told = child.communicate(timeout=60)
+        assert child.returncode == 5
+    assert told.decode().splitlines()[0] == "agentctl: the daemon was stopped"
+    assert daemons_of(stage) == []
+
+
+def _recorded(stage: DemoStage, *types: str) -> str:
+    notes = paths.notes_file(home_of(stage))
+    journal.record(notes, [Event(kind, float(n), subject="s") for n, kind in enumerate(types, 1)])
+    return notes
+
+
+def test_what_was_told_before(stage: DemoStage) -> None:
+    _recorded(stage, "session.started", "session.idle", "session.stopped")
+    ran = agentctl_of(stage, "events", "--since", "1", "--no-follow", "--json")
+    assert [json.loads(line)["seq"] for line in ran.lines] == [2, 3]
+    ran = agentctl_of(stage, "events", "--since", "1970-01-01T00:00:03Z", "--no-follow", "--json")
+    assert [json.loads(line)["seq"] for line in ran.lines] == [3]
+    ran = agentctl_of(stage, "events", "--since", "1h", "--no-follow")
+    assert (ran.code, ran.out) == (0, "")
+    ran = agentctl_of(
+        stage, "events", "--since", "0", "--type", "session.idle", "--count", "1", "--json"
+    )
+    assert [json.loads(line)["type"] for line in ran.lines] == ["session.idle"]
+    assert daemons_of(stage) == []
+
+
+def test_what_was_forgotten_is_a_gap(stage: DemoStage) -> None:
+    notes = _recorded(stage, *["session.stopped"] * 5)
+    with db.transaction(notes) as connection:
+        journal.prune(connection, 4.0)
+    ran = agentctl_of(stage, "events", "--since", "1", "--no-follow", "--json")
+    told = [json.loads(line) for line in ran.lines]
+    assert [event["type"] for event in told] == ["events.gap", "session.stopped", "session.stopped"]
+
+
+def test_it_ends_when_nobody_reads_it(stage: DemoStage) -> None:
+    daemon_of(stage)
+    with started(stage, "events") as child:
+        assert child.stdout is not None
+        child.stdout.close()
+        assert child.wait(20) == 0
+
+
+def test_words_that_are_off(stage: DemoStage) -> None:
+    for words in (["--type", "session.dead"], ["--since", "yesterday"], ["--count", "0"]):
+        ran = agentctl_of(stage, "events", *words)
+        assert (ran.code, ran.out) == (2, "")
+        assert len(ran.err.splitlines()) == 2

@@ -1,0 +1,168 @@
+"""The daemon's eyes: what happens is in the journal, once, whatever happens to the daemon."""
+
+import os
+import signal
+import sqlite3
+from pathlib import Path
+
+import pytest
+
+from agentctl import paths
+from agentctl.daemon import watcher as module
+from agentctl.daemon.bell import Bell
+from agentctl.daemon.watcher import Watcher
+from agentctl.store import journal, ledger, locks
+from agentctl.truth import pidfd, procfs
+from agentctl.truth.event import Event
+from agentctl.truth.model import Launch
+from tests.daemon.serving import daemon_of, home_of
+from tests.fakes.demo import DemoStage
+from tests.running import agentctl_of
+from tests.waiting import until
+
+ME = procfs.read_process(os.getpid(), procfs.boot_id()).identity
+
+
+def notes_of(stage: DemoStage) -> str:
+    return paths.notes_file(home_of(stage))
+
+
+def told(stage: DemoStage, subject: str | None = None) -> list[str]:
+    events = journal.after(notes_of(stage), 0)
+    return [e.type for e in events if subject is None or e.subject == subject]
+
+
+def await_event(stage: DemoStage, kind: str, subject: str | None) -> None:
+    until(lambda: kind in told(stage, subject), f"{kind} of {subject}")
+
+
+def kill(identity: procfs.ProcessIdentity) -> None:
+    with pidfd.Handle(identity) as handle:
+        handle.signal(signal.SIGKILL)
+        assert handle.wait(20)
+
+
+def test_what_happens_is_in_the_journal(stage: DemoStage) -> None:
+    puppet = stage.start()
+    puppet.do("work")
+    daemon_of(stage)
+    await_event(stage, "session.running", puppet.session_id)
+    puppet.do("rest")
+    await_event(stage, "session.idle", puppet.session_id)
+    puppet.kill()
+    await_event(stage, "session.stopped", puppet.session_id)
+    assert told(stage)[0] == "daemon.started"
+    assert told(stage, puppet.session_id) == ["session.running", "session.idle", "session.stopped"]
+    agentctl_of(stage, "daemon", "stop")
+    assert told(stage)[-1] == "daemon.stopped"
+
+
+def test_a_killed_daemon_loses_nothing_and_says_nothing_twice(stage: DemoStage) -> None:
+    lives, dies = stage.start(stage.root / "a"), stage.start(stage.root / "b")
+    daemon = daemon_of(stage)
+    for puppet in (lives, dies):
+        puppet.do("work")
+        await_event(stage, "session.running", puppet.session_id)
+    before = {puppet: told(stage, puppet.session_id) for puppet in (lives, dies)}
+    kill(daemon)
+    dies.kill()
+    unseen = stage.start(stage.root / "c")
+    unseen.do("work")
+    unseen.finish()
+    daemon_of(stage)
+    await_event(stage, "session.stopped", dies.session_id)
+    await_event(stage, "session.stopped", unseen.session_id)
+    lives.do("rest")
+    await_event(stage, "session.idle", lives.session_id)
+    assert told(stage, dies.session_id) == [*before[dies], "session.stopped"]
+    assert told(stage, lives.session_id) == [*before[lives], "session.idle"]
+    assert told(stage, unseen.session_id) == ["session.started", "session.stopped"]
+    assert told(stage).count("events.gap") == 1
+
+
+def test_a_launch_that_has_come_and_gone_is_told(stage: DemoStage) -> None:
+    daemon_of(stage)
+    ran = agentctl_of(stage, "launch", "demo", "-p", "work 0")
+    assert ran.code == 0, ran.err
+    session_id = ran.lines[0].split()[0]
+    await_event(stage, "session.stopped", session_id)
+    assert told(stage, session_id).count("session.stopped") == 1
+    assert {"session.started", "session.identified"} & set(told(stage, session_id))
+    ended = next(e for e in journal.of(notes_of(stage), session_id) if e.type == "session.stopped")
+    assert ended.body["session"]["exit_code"] == 0
+    await_event(stage, "lock.released", str(stage.root))
+
+
+def test_a_lock_is_released_when_its_time_is_over(stage: DemoStage) -> None:
+    daemon_of(stage)
+    locks.acquire(notes_of(stage), str(stage.root), "me", None, 0.05)
+    await_event(stage, "lock.expired", str(stage.root))
+
+
+class Watching:
+    """A watcher of the test's own process, which has no daemon."""
+
+    def __init__(self, stage: DemoStage) -> None:
+        self.notes = notes_of(stage)
+        Path(self.notes).parent.mkdir(exist_ok=True)
+        self.bell = Bell()
+        self.watcher = Watcher(self.notes, stage.environ, ME, self.bell)
+
+    def types(self) -> list[str]:
+        return [event.type for event in journal.after(self.notes, 0)]
+
+
+def test_what_cannot_be_written_is_written_later_in_its_order(
+    stage: DemoStage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "PATIENCE", 0.01)
+    monkeypatch.setattr(module, "AGAIN", 0.01)
+    watching = Watching(stage)
+    watching.watcher.start()
+    until(lambda: watching.bell.seq > 0, "it has begun")
+    holder = sqlite3.connect(watching.notes, isolation_level=None)
+    holder.execute("begin exclusive")
+    puppet = stage.start()
+    puppet.do("work")
+    until(lambda: watching.watcher.status().get("state") == "failing", "it cannot write")
+    until(lambda: bool(watching.watcher.status().get("pending")), "it waits")
+    puppet.do("rest")
+    holder.execute("rollback")
+    holder.close()
+    until(lambda: "session.idle" in watching.types(), "all is written")
+    watching.watcher.stop()
+    found = [kind for kind in watching.types() if kind.startswith("session.")]
+    assert found[0] == "session.started"  # perhaps before it had its name
+    assert found[-1] == "session.idle"
+    assert watching.types()[-1] == "daemon.stopped"
+    assert "state" not in watching.watcher.status()
+
+
+def test_of_more_than_can_be_kept_the_oldest_becomes_a_gap(
+    stage: DemoStage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "MOST", 10)
+    Path(home_of(stage)).mkdir(exist_ok=True)
+    os.mkdir(notes_of(stage))
+    watching = Watching(stage)
+    for number in range(25):
+        watching.watcher._tell([Event("session.idle", float(number), subject=str(number))])
+    os.rmdir(notes_of(stage))
+    watching.watcher._tell([Event("session.stopped", 99.0, subject="last")])
+    events = journal.after(watching.notes, 0)
+    assert events[0].type == "events.gap"
+    assert [e.subject for e in events[1:]] == [
+        *(str(n) for n in range(25 - len(events) + 2, 25)),
+        "last",
+    ]
+
+
+def test_a_launch_by_another_wakes_it(stage: DemoStage) -> None:
+    """Its process is no agent: nothing is told but what the launcher wrote, and nobody falls."""
+    daemon_of(stage)
+    until(lambda: "daemon.started" in told(stage), "it watches")
+    ledger.begin(notes_of(stage), Launch("1a", ME, "s1", adapter="demo", cwd=str(stage.root)))
+    ledger.begin(notes_of(stage), Launch("2b", ME, "s2", adapter="no such", cwd="/"))
+    puppet = stage.start()
+    await_event(stage, "session.running", puppet.session_id)
+    assert told(stage, "s1") == ["launch.started"]
