@@ -1,12 +1,14 @@
 """A launch of which somebody is to be told starts the daemon, and never fails for it."""
 
+import subprocess
+import sys
 from pathlib import Path
 
 from agentctl.store import targets
 from tests.daemon.serving import daemon_of, daemons_of
 from tests.fakes.demo import DemoStage
 from tests.receiver import Receiver
-from tests.running import agentctl_of
+from tests.running import agentctl_of, environ_of
 from tests.waiting import until
 
 
@@ -40,6 +42,23 @@ def test_an_ended_launch_is_told_of(stage: DemoStage) -> None:
 def test_without_targets_no_daemon_is_started(stage: DemoStage) -> None:
     launched(stage)
     assert daemons_of(stage) == []
+
+
+def test_without_targets_nothing_is_imported_for_them(stage: DemoStage) -> None:
+    program = (
+        "import os, sys; from agentctl import config; from agentctl.cli import launching;"
+        "before = set(sys.modules); launching.herald('/nonexistent', config.load(os.environ));"
+        "print(sorted({name for name in sys.modules if 'target' in name or 'herald' in name}),"
+        " sorted(set(sys.modules) - before))"
+    )
+    ran = subprocess.run(
+        [sys.executable, "-c", program],
+        env=environ_of(stage),
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert ran.stdout == "[] []\n"
 
 
 def test_it_is_not_started_where_that_is_not_wanted(stage: DemoStage) -> None:
