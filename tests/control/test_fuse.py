@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import random
 import subprocess
 import sys
 import threading
@@ -171,3 +172,27 @@ def test_what_was_settled_long_ago_is_forgotten_with_what_it_said(
     assert fuses.recorded(paths.notes_file(state)) == []
     assert not kept.exists()
     assert (kept.parent / "somebodys").exists()
+
+
+def test_killed_at_any_moment_each_is_fired_once_and_each_command_run_once(state: str) -> None:
+    """Random moments of the life of whoever fires them, until all are settled."""
+    number, chance = 12, random.Random(3)
+    made = [
+        lit(state, Action("run", "sleep 0.05; echo $AGENTCTL_FUSE_ID >> ran"), Action("emit", "done"))
+        for _ in range(number)
+    ]
+    words = [sys.executable, "-S", "-c", FIRE, state]
+    environ = {"PYTHONPATH": SOURCES, "PATH": os.environ["PATH"]}
+    kills = 0
+    while fuses.due(paths.notes_file(state)):
+        child = subprocess.Popen(words, env=environ, stdout=subprocess.DEVNULL)
+        try:
+            child.wait(chance.uniform(0.1, 0.6))
+        except subprocess.TimeoutExpired:
+            child.kill()  # our own child, not reaped yet: its pid is its own
+            child.wait()
+            kills += 1
+    assert kills > 0  # all together take longer than the first may live
+    ran = (Path(state).parent / "work" / "ran").read_text().split()
+    assert sorted(ran) == sorted(each.id for each in made)
+    assert sorted(told(state)) == sorted(["fuse.set", "user.done", "fuse.fired"] * number)
