@@ -23,6 +23,7 @@ from agentctl.wire import (
     comparison,
     daemon_shapes,
     deliveries,
+    events,
     fuse_shapes,
     metric_families,
     notify_shapes,
@@ -121,6 +122,11 @@ def json_page() -> str:
             fuse_shapes.FUSE_FIELDS,
         ),
         ("Result of a fuse", "Of each of its actions.", fuse_shapes.RESULT_FIELDS),
+        (
+            "Event",
+            "`events --json`: one a line; `history --json`: `events`. Its types are below.",
+            events.EVENT_FIELDS,
+        ),
         ("Setting", "`config`: `settings` beside `file`.", state_shapes.SETTING_FIELDS),
         ("Pruned", "`prune`: `pruned` beside `dry_run` and `problems`.", state_shapes.PRUNED_FIELDS),
         (
@@ -161,6 +167,9 @@ def json_page() -> str:
     ):
         parts.append(f"\n## {title}\n\n{told}\n\n")
         parts.append(table(("field", "type", "meaning"), ((f"`{n}`", t, m) for n, t, m in fields)))
+    parts.append("\n## Types of events\n\n")
+    parts.append(table(("type", "meaning"), ((f"`{n}`", m) for n, m in events.TYPES)))
+    parts.append("| `user.NAME` | what a fuse emits; NAME is a person's choice |\n")
     return "".join(parts)
 
 
