@@ -12,11 +12,8 @@ import sqlite3
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from agentctl.errors import Gone
 from agentctl.store import db, journal
-from agentctl.truth import files
 from agentctl.truth.event import Event
-from agentctl.truth.sqlite_ro import Database
 
 ERROR = 1000  # characters of what a target answered that are kept
 # What the end of a delivery is called, by its kind.
@@ -208,9 +205,14 @@ def _one(connection: sqlite3.Connection, id_: str) -> Delivery | None:
 
 
 def _rows(path: str, query: str, parameters: Any) -> list[tuple[Any, ...]]:
-    try:
-        files.status(path)
-    except Gone:
+    connection = db.open_existing(path)
+    if connection is None:
         return []
-    with Database(path) as database:
-        return database.rows(query, parameters) if database.columns("outbox") else []
+    try:
+        return connection.execute(query, parameters).fetchall()
+    except sqlite3.Error as error:
+        if "no such table" in str(error):  # made by an agentctl that delivered nothing
+            return []
+        raise db.answer(error, path) from error
+    finally:
+        connection.close()
