@@ -10,8 +10,10 @@ from agentctl.store import db, journal, outbox, targets
 from agentctl.store.journal import Event
 from tests.cli import hostile
 from tests.control.test_webhook import verified
+from tests.daemon.serving import daemon_of, log_of
+from tests.ending import kill
 from tests.fakes.demo import DemoStage
-from tests.receiver import Receiver, redirect
+from tests.receiver import Receiver, hang, redirect
 from tests.running import agentctl_of
 from tests.waiting import until
 
@@ -176,3 +178,35 @@ def test_what_waits_is_gone_once_it_is_delivered(stage: DemoStage) -> None:
         receiver.got(2)
         until(lambda: not outbox.listed(notes(stage), "webhook"), "it is delivered")
     assert agentctl_of(stage, "webhook", COLUMNS="200").lines[1].split()[:2] == ["ci", "ok"]
+
+
+def test_a_daemon_that_is_killed_while_it_waits_for_an_answer_delivers_when_it_is_back(
+    stage: DemoStage,
+) -> None:
+    with Receiver(hang) as receiver:
+        configured(stage, hook("ci", receiver.url))
+        daemon = daemon_of(stage)
+        happened(stage)
+        [first] = receiver.got(1)
+        kill(daemon)
+        daemon_of(stage)
+        second = receiver.got(2)[1]
+        until(lambda: not outbox.listed(notes(stage), "webhook"), "it is delivered")
+        receiver.over.set()
+    assert (first.id, first.headers["x-agentctl-attempt"]) == (second.id, "1")
+    assert second.headers["x-agentctl-attempt"] == "2"
+
+
+def test_status_tells_of_the_courier(stage: DemoStage) -> None:
+    configured(stage, hook("ci", "http://me:hush@127.0.0.1:1/?hush"))
+    happened(stage)
+    daemon_of(stage)
+
+    def tried() -> bool:
+        return any(row.error for row, _ in outbox.listed(notes(stage), "webhook"))
+
+    until(tried, "it was tried")
+    ran = agentctl_of(stage, "daemon", "status", "--json")
+    [courier] = [part for part in ran.json()["daemon"]["parts"] if part["name"] == "courier"]
+    assert courier["targets"] == {"webhook": ["ci"], "notify": []}
+    assert "hush" not in ran.out + log_of(stage)
