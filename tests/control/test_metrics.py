@@ -92,7 +92,7 @@ def test_launches_locks_fuses_and_deliveries(tmp_path: Path) -> None:
         locks.take(connection, "/", "1", me, force=False)
         for number, state in enumerate(("burning", "burning", "cancelled")):
             connection.execute(
-                "insert into fuse (id, actions, created_at, boot, due_boot, due_at, state)"
+                "insert into fuse (id, actions, created_at, boot, due_boot, due_at, phase)"
                 " values (?, '[]', 1, 'b', 1, 1, ?)",
                 (str(number), state),
             )

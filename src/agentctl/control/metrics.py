@@ -74,7 +74,7 @@ def _locks(path: str) -> Rows:
 
 
 def _fuses(path: str) -> Rows:
-    found: dict[str, int] = dict(_rows(path, "fuse", "select state, count(*) from fuse group by state"))
+    found: dict[str, int] = dict(_rows(path, "fuse", "select phase, count(*) from fuse group by phase"))
     return [(state, found.get(state, 0)) for state in ("burning", "firing")]
 
 

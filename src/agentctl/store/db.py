@@ -108,7 +108,7 @@ MIGRATIONS = (
         actions text not null, -- as JSON
         created_at real not null,
         boot text not null, due_boot real not null, due_at real not null,
-        state text not null default 'burning', -- then firing, then fired or failed; or cancelled
+        phase text not null default 'burning', -- then firing, then fired or failed; or cancelled
         claimed_at real, claimed_by text, -- as JSON: boot, pid, start, namespace
         results text, -- as JSON: of each action that is confirmed
         settled_at real,
@@ -116,7 +116,7 @@ MIGRATIONS = (
         cancelled_by text -- the launch that cancelled it: should that fail, it burns on
     ) strict
     """,
-    "create index fuse_state on fuse (state, due_at)",
+    "create index fuse_phase on fuse (phase, due_at)",
 )
 
 

@@ -39,7 +39,7 @@ def claim(path: str, fuse_id: str, by: Claim, moment: Moment | None = None) -> F
             return None
         known = found._replace(state=FIRING, claimed_at=moment.at, claim=by)
         connection.execute(
-            "update fuse set state = ?, claimed_at = ?, claimed_by = ? where id = ?",
+            "update fuse set phase = ?, claimed_at = ?, claimed_by = ? where id = ?",
             (FIRING, moment.at, _written(by), fuse_id),
         )
         return known
@@ -85,7 +85,7 @@ def settle(path: str, fuse: Fuse) -> Fuse | None:
         for index, delivery in sent.items():
             _queue(connection, delivery, known.actions[index].what, seq, moment)
         connection.execute(
-            "update fuse set state = ?, settled_at = ?, results = ? where id = ?",
+            "update fuse set phase = ?, settled_at = ?, results = ? where id = ?",
             (known.state, moment.at, json.dumps(results), fuse.id),
         )
         return known

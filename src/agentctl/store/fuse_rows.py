@@ -17,7 +17,7 @@ from agentctl.truth.sqlite_ro import Database
 _ALL = (
     "select fuse.id, directory, coalesce(adapter, json_extract(launch.detail, '$.adapter')),"
     " coalesce(fuse.session_id, launch.session_id), fuse.launch, label, actions, fuse.created_at,"
-    " fuse.boot, due_boot, due_at, state, claimed_at, claimed_by, settled_at, results, reason, cwd,"
+    " fuse.boot, due_boot, due_at, phase, claimed_at, claimed_by, settled_at, results, reason, cwd,"
     " launch.boot, launch.pid, launch.start, json_extract(launch.detail, '$.namespace'),"
     ' launch."group" from fuse left join launch on launch.id = fuse.launch'
 )

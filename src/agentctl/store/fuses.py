@@ -108,7 +108,7 @@ def cancel(path: str, fuse_id: str, reason: str, moment: Moment | None = None) -
 def cancel_in(connection: sqlite3.Connection, directory: str, launch_id: str) -> None:
     """A launch begins there, in its transaction."""
     found = fuse_rows.within(
-        connection, "where state = ? and directory = ?", (BURNING, as_text(directory))
+        connection, "where phase = ? and directory = ?", (BURNING, as_text(directory))
     )
     for each in found:
         _cancelled(connection, each, f"launch {launch_id} began there", clocks.now(), launch_id)
@@ -118,10 +118,10 @@ def burn_on(connection: sqlite3.Connection, launch_id: str) -> None:
     """That launch has failed: what it cancelled was not to be cancelled."""
     moment = clocks.now()
     for each in fuse_rows.within(
-        connection, "where state = ? and cancelled_by = ?", (CANCELLED, launch_id)
+        connection, "where phase = ? and cancelled_by = ?", (CANCELLED, launch_id)
     ):
         connection.execute(
-            "update fuse set state = ?, settled_at = null, reason = null, cancelled_by = null"
+            "update fuse set phase = ?, settled_at = null, reason = null, cancelled_by = null"
             " where id = ?",
             (BURNING, each.id),
         )
@@ -131,7 +131,7 @@ def burn_on(connection: sqlite3.Connection, launch_id: str) -> None:
 def end_timeout(connection: sqlite3.Connection, launch_id: str, reason: str) -> None:
     """Of a launch whose agent is gone. What fires just then has its own end."""
     for each in fuse_rows.within(
-        connection, "where fuse.launch = ? and state = ?", (launch_id, BURNING)
+        connection, "where fuse.launch = ? and phase = ?", (launch_id, BURNING)
     ):
         _cancelled(connection, each, reason, clocks.now())
 
@@ -160,7 +160,7 @@ def keep_time(path: str, moment: Moment | None = None) -> None:
     after this one."""
     moment = moment or clocks.now()
     shift = moment.at - moment.elapsed
-    where = "state = 'burning' and boot = ? and abs(due_at - due_boot - ?) > 1.0"
+    where = "phase = 'burning' and boot = ? and abs(due_at - due_boot - ?) > 1.0"
     known = fuse_rows.read(path, f"where {where.replace('boot =', 'fuse.boot =')}", (moment.boot, shift))
     if known:
         with db.transaction(path) as connection:
@@ -214,7 +214,7 @@ def _cancelled(
     connection: sqlite3.Connection, fuse: Fuse, reason: str, moment: Moment, launch_id: str | None = None
 ) -> Fuse:
     connection.execute(
-        "update fuse set state = ?, settled_at = ?, reason = ?, cancelled_by = ? where id = ?",
+        "update fuse set phase = ?, settled_at = ?, reason = ?, cancelled_by = ? where id = ?",
         (CANCELLED, moment.at, reason, launch_id, fuse.id),
     )
     tell(connection, "fuse.cancelled", fuse, moment, why=reason)
@@ -239,4 +239,4 @@ def _made(actions: Sequence[Action], seconds: float, moment: Moment) -> Fuse:
 
 
 def _lit(path: str) -> list[Fuse]:
-    return fuse_rows.read(path, "where state in (?, ?)", LIT)
+    return fuse_rows.read(path, "where phase in (?, ?)", LIT)
