@@ -6,10 +6,13 @@ import sys
 from contextlib import ExitStack
 from pathlib import Path
 
-from agentctl.adapters.registry import COMMS
+from agentctl.adapters.registry import COMMS, registered
 from agentctl.testing import Stage
+from agentctl.truth.look import Look
+from agentctl.truth.memory import Warm
+from agentctl.truth.model import ProcessIdentity
 from agentctl.truth.procfs import boot_id, read_process
-from agentctl.truth.survey import Wanted
+from agentctl.truth.survey import Survey, Wanted, survey
 from tests.fakes.stages import named
 from tests.fakes.stranger import Stranger
 from tests.law.asking import LIVE, working
@@ -32,6 +35,8 @@ def main(adapter: str, newcomer: str, directory: str) -> None:
 def reuse(stage: Stage, newcomer: str, ends: ExitStack) -> None:
     dead, session_id = working(stage)
     assert stage.session(session_id).verdict.status in LIVE
+    warm = Warm()  # one that goes on, and has looked at the dead one while it lived
+    assert owners(remembering(stage, warm)) == [dead.identity]
     left = {path: path.read_bytes() for path in everything(stage.home)}
     dead.kill()
     LAST_PID.write_text(str(dead.pid - 1))
@@ -49,6 +54,7 @@ def reuse(stage: Stage, newcomer: str, ends: ExitStack) -> None:
         path.write_bytes(data)
 
     found = stage.survey(Wanted())
+    assert owners(remembering(stage, warm)) == owners(found)
     alive = [s for s in found.sessions if s.seen.owner is not None]
     assert session_id not in [s.seen.session_id for s in alive], alive
     verdict = stage.session(session_id).verdict
@@ -58,6 +64,15 @@ def reuse(stage: Stage, newcomer: str, ends: ExitStack) -> None:
     else:
         assert alive == [], alive
         assert verdict.status == "stopped", verdict
+
+
+def remembering(stage: Stage, warm: Warm) -> Survey:
+    look = Look.take(stage.environ, warm=warm)
+    return survey(look, registered([stage.adapter]), Wanted())
+
+
+def owners(found: Survey) -> list[ProcessIdentity]:
+    return [s.seen.owner.identity for s in found.sessions if s.seen.owner is not None]
 
 
 def everything(directory: Path) -> list[Path]:
