@@ -175,12 +175,12 @@ def _target_cells(target: Target) -> list[Cell]:
         parts.insert(0, "failing")
     if target.hook is None and target.name != "fuse":
         parts.insert(0, "not configured")
+    wrong = bool(parts) and parts != [f"{pending} pending"]
     last, hook = target.last_delivered_at, target.hook
+    calm = "ok" if last is not None else "nothing sent yet"
     return [
         Cell(text.one_line(target.name), "bold"),
-        Cell(
-            ", ".join(parts) or ("ok" if last is not None else "nothing sent yet"), "red" * bool(parts)
-        ),
+        Cell(", ".join(parts) or calm, "red" if wrong else ""),
         Cell(f"{age(time.time() - last)} ago" if last is not None else "-"),
         Cell(" ".join(hook.events.value) if hook is not None else "-"),
         Cell(text.one_line(shown(hook.url.value)) if hook is not None else "-"),
