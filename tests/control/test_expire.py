@@ -9,7 +9,7 @@ from pathlib import Path
 from agentctl import paths
 from agentctl.control.expire import RECHECK, expire
 from agentctl.control.tree import Family
-from agentctl.store import firing, fuses, journal, launches
+from agentctl.store import firing, fuses, journal, launches, ledger
 from agentctl.truth import procfs
 from agentctl.truth.pidfd import Handle
 from tests.fakes.demo import DemoStage
@@ -125,3 +125,18 @@ def test_the_shim_killed_whoever_looks_at_the_clock_ends_it(stage: DemoStage) ->
     assert _told(stage) == ["fuse.set", "fuse.extended", "launch.expired", "fuse.fired"]
     told = json.loads(agentctl_of(stage, "status", session_id, "--json").out)["sessions"][0]
     assert told["launch"]["expired_at"] is not None
+
+
+def test_a_wrapper_that_has_ended_is_not_its_agent(stage: DemoStage) -> None:
+    """As where the launcher was killed before it had learned which process runs the session."""
+    session_id = _launched(stage, "--timeout", "1h")
+    (note,) = launches.recorded(_notes(stage))
+    gone = note.identity._replace(start=note.identity.start - 1)
+    ledger.learned(_notes(stage), note._replace(identity=gone, session_id=session_id))
+    timeout = fuses.timeout_of(_notes(stage), note.id)
+    assert timeout is not None
+    assert timeout.moot
+    fuses.extend(_notes(stage), timeout.id, 0, anew=True)
+    _ring(note.id)
+    until(lambda: stage.survey().sessions == [], "it is ended all the same")
+    until(lambda: "fuse.fired" in _told(stage), "and that is told")

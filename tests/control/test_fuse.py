@@ -133,9 +133,13 @@ def test_killed_while_it_fires_the_next_one_does_the_rest_and_no_more(state: str
     assert told(state) == ["fuse.set", "user.end", "fuse.failed"]
 
 
-def test_the_timeout_of_an_agent_that_is_gone_just_ends(state: str) -> None:
+def test_the_timeout_of_an_agent_that_is_gone_just_ends(
+    state: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("AGENTCTL_CONFINE", f"TEST={state}")  # sees nobody
+    monkeypatch.setenv("HOME", state)
     notes = paths.notes_file(state)
-    ledger.begin(notes, Launch("l1", DEAD), timeout=3600)
+    ledger.begin(notes, Launch("l1", DEAD), timeout=1e-6)
     assert fuse.fire_due(state) == []
     assert fuses.due(notes) == []
     assert [e for e in told(state) if e.startswith("fuse")] == ["fuse.set", "fuse.cancelled"]

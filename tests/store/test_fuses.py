@@ -141,10 +141,26 @@ def test_a_timeout_is_a_fuse_until_its_agent_ends(path: str) -> None:
     assert told(path) == ["fuse.set", "fuse.cancelled"]
 
 
-def test_a_timeout_of_the_dead_is_not_shown_and_is_to_be_seen_to(path: str) -> None:
+def test_a_timeout_of_the_dead_is_not_shown_and_ends_in_its_time(path: str) -> None:
+    """Not before: what is dead may be a wrapper, and the agent not known yet."""
     ledger.begin(path, Launch("l1", DEAD), timeout=3600)
     assert fuses.lit(path) == []
-    assert [each.launch_id for each in fuses.due(path)] == ["l1"]
+    assert fuses.due(path) == []
+    timeout = fuses.timeout_of(path, "l1")
+    assert timeout is not None
+    assert fuses.moot(path, timeout.id) == timeout
+    fuses.end_moot(path, timeout.id)
+    assert fuses.moot(path, timeout.id) is None
+    assert told(path) == ["fuse.set", "fuse.cancelled"]
+
+
+def test_a_timeout_of_the_living_is_not_moot(path: str) -> None:
+    ledger.begin(path, Launch("l1", ME), timeout=3600)
+    (timeout,) = fuses.lit(path)
+    assert fuses.moot(path, timeout.id) is None
+    fuses.end_moot(path, timeout.id)
+    assert states(path) == ["burning"]
+    assert fuses.moot(path, "nosuch") is None
 
 
 def test_a_forgotten_launch_takes_its_timeout_with_it(path: str) -> None:

@@ -44,7 +44,7 @@ def fire(state: str, fuse_id: str) -> Fuse | None:
     """None: it is not ours to fire, or not yet. Raises SourceError where that cannot be written down."""
     notes = paths.notes_file(state)
     with _alone(fuse_id) as ours:
-        if not ours or fuses.end_if_moot(notes, fuse_id):
+        if not ours or _over_already(state, notes, fuse_id):
             return None
         known = firing.claim(notes, fuse_id, firing.ourselves())
         return _carried_out(state, notes, known) if known is not None else None
@@ -68,6 +68,16 @@ def tidy(state: str) -> None:
     for name in names:
         if _ID.fullmatch(name) and name not in known:
             shutil.rmtree(f"{fuse_command.folder(state)}/{name}", ignore_errors=True)
+
+
+def _over_already(state: str, notes: str, fuse_id: str) -> bool:
+    """A timeout whose agent has ended by itself. What has ended may have been a wrapper of it, and the
+    agent is known by what it inherited."""
+    timeout = fuses.moot(notes, fuse_id)
+    if timeout is None or fuse_stop.anybody(state, timeout):
+        return False
+    fuses.end_moot(notes, fuse_id)
+    return True
 
 
 def _carried_out(state: str, notes: str, fuse: Fuse) -> Fuse | None:

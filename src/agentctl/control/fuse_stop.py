@@ -39,6 +39,11 @@ def stop(state: str, fuse: Fuse, _: int) -> dict[str, Any]:
     return {"ok": all(not each["error"] and not each["survivors"] for each in told), "stopped": told}
 
 
+def anybody(state: str, fuse: Fuse) -> bool:
+    """Whether there is a session for it to end."""
+    return bool(_meant(state, fuse, asking.everything().sessions))
+
+
 def works_in(session: Session, directory: str) -> bool:
     """There or below."""
     cwd = session.seen.facts.cwd

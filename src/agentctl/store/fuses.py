@@ -34,12 +34,12 @@ def lit(path: str) -> list[Fuse]:
 
 
 def due(path: str, moment: Moment | None = None) -> list[Fuse]:
-    """Those to be seen to: it is time, or who fired them has died, or their agent has ended."""
+    """Those to be seen to: it is time, or who fired them has died."""
     moment = moment or clocks.now()
     return [
         each
         for each in _lit(path)
-        if each.abandoned or (each.state == BURNING and (each.left(moment) <= 0 or each.moot))
+        if each.abandoned or (each.state == BURNING and each.left(moment) <= 0)
     ]
 
 
@@ -136,16 +136,17 @@ def end_timeout(connection: sqlite3.Connection, launch_id: str, reason: str) -> 
         _cancelled(connection, each, reason, clocks.now())
 
 
-def end_if_moot(path: str, fuse_id: str) -> bool:
-    """A timeout whose agent has ended, and nobody has said so yet. Whether it was one."""
+def moot(path: str, fuse_id: str) -> Fuse | None:
+    """If it is a timeout that burns on though its agent's process is gone: nobody has said so yet."""
     found = next(iter(fuse_rows.read(path, "where fuse.id = ?", (fuse_id,))), None)
-    if found is None or found.state != BURNING or not found.moot:
-        return False
+    return found if found is not None and found.state == BURNING and found.moot else None
+
+
+def end_moot(path: str, fuse_id: str) -> None:
     with db.transaction(path) as connection:
         known = fuse_rows.one(connection, fuse_id)
         if known is not None and known.state == BURNING and known.moot:
             _cancelled(connection, known, "its agent has ended", clocks.now())
-    return True
 
 
 def forget(path: str) -> None:
