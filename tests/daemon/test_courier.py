@@ -357,13 +357,15 @@ def test_killed_between_any_two_steps_it_loses_nothing(tmp_path: Path) -> None:
         assert ran.returncode == 0, ran.stderr
     lines = int(ran.stdout)
     assert lines > 100
-    twice, shift = 0, random.randrange(lines // DEATHS)
+    died, twice, shift = 0, 0, random.randrange(lines // DEATHS)
     for line in range(1 + shift, lines, lines // DEATHS):
         home = tmp_path / str(line)
         with Receiver() as receiver:
             prepared(home, receiver.url)
             ids = {row.id for row, _ in outbox.listed(path_of(home), "webhook")}
-            assert lives(home, line).returncode == -signal.SIGKILL, line
+            ended = lives(home, line).returncode
+            assert ended in (0, -signal.SIGKILL), line  # 0: it was done in fewer lines than the first
+            died += ended != 0
             assert marked(home) <= {request.id for request in receiver.requests}, line
             again = lives(home, 0)
             assert again.returncode == 0, again.stderr
@@ -372,4 +374,5 @@ def test_killed_between_any_two_steps_it_loses_nothing(tmp_path: Path) -> None:
         assert len(ids) == EVENTS
         assert types(home).count("webhook.delivered") == EVENTS, line
         twice += len(received) > EVENTS
+    assert died >= DEATHS - 2
     assert twice  # where it dies after sending and before noting so: else this proves little
