@@ -17,7 +17,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from tests.bench import corpus, launching, stopping
+from tests.bench import corpus, launching, serving, stopping
 from tests.bench.corpus import Corpus
 from tests.bench.live import Troupe
 from tests.bench.measure import Command, Meter
@@ -231,6 +231,14 @@ class Bench:
                 what = f"list, {count} live, {self.scale.transcript / MEGABYTE:g} MB each"
                 yield Row(what, cost["list"].cpu * 1000, cost["bare"].cpu * 1000, limit)
                 yield Row(f"memory of list, {count} live", cost["list"].memory, None, 40, "MB")
+            yield self._by_daemon(troupe)
+
+    def _by_daemon(self, troupe: Troupe) -> Row:
+        blocks = max(1, self.scale.rounds // serving.BLOCK + 1)
+        took = serving.measure(self.meter, AGENTCTL, troupe.environ, blocks=blocks)
+        self.notes.append(f"by the daemon: client {took.client:.1f} ms, daemon {took.daemon:.1f} ms")
+        what = f"list through the daemon, {len(troupe.puppets)} live, both"
+        return Row(what, took.ours, took.bare, 4)
 
     def _answer(self, command: Command) -> dict[str, Any]:
         out, err = self.root / "answer.json", self.root / "answer.err"

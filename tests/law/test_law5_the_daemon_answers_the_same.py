@@ -3,6 +3,7 @@ themselves, at every step of a random history; and `kill -9` of it changes no an
 
 import json
 import os
+import signal
 import sys
 import time
 from pathlib import Path
@@ -29,7 +30,7 @@ from tests.waiting import until
 
 def by_daemon(stage: Stage, verb: str, *words: str) -> dict[str, Any]:
     """Its answer, and no other."""
-    params = {
+    params: dict[str, Any] = {
         "protocol": lines.PROTOCOL,
         "version": __version__,
         "verb": verb,
@@ -119,7 +120,7 @@ def test_the_daemon_is_killed(stage: Stage, daemon: ProcessIdentity) -> None:
     working(stage)
     before = agentctl_json(stage, "list")
     with pidfd.Handle(daemon) as handle:
-        handle.signal(9)
+        handle.signal(signal.SIGKILL)
         assert handle.wait(20)
     assert Path(home_of(stage), "daemon.sock").exists()
     assert same(agentctl_json(stage, "list"), before)

@@ -1,7 +1,5 @@
-"""One consistent look at the machine, shared by all adapters: processes, files, clock, settings.
-
-Adapters read through a Look and nothing else, so a test can hand them a world of its own.
-"""
+"""One consistent look at the machine, shared by all adapters: processes, files, clock, settings. They
+read through a Look and nothing else, so a test can hand them a world of its own."""
 
 from __future__ import annotations
 
@@ -48,7 +46,7 @@ class Look:
         self.warm = warm  # None: we look once, and end
         self.notes: Mapping[ProcessIdentity, Launch] = {}  # by the process that we started
         self._mounts = os.readlink("/proc/self/ns/mnt")
-        self._children: dict[int, list[Process]] | None = None
+        self._children: dict[int, list[Process]] = {}  # of all, once somebody asks for anyone's
         self._begin("")
 
     def _begin(self, adapter: str) -> None:
@@ -90,17 +88,19 @@ class Look:
 
     def candidates(self, comms: frozenset[str]) -> list[Process]:
         """Live processes whose name could be one of these."""
-        found = [p for p in self.table.values() if may_be_named(p.comm, comms) and p.alive]
+        named = {c for c in {p.comm for p in self.table.values()} if may_be_named(c, comms)}
+        found = [p for p in self.table.values() if p.comm in named and p.alive]
         return [p for p in found if self._inside(p)] if self.confine else found
 
     def started_at(self, process: Process) -> float:
         return self.boot_time + process.identity.start / procfs.TICKS
 
     def children(self, process: Process) -> list[Process]:
-        if self._children is None:
-            self._children = {}
+        if not self._children:
+            found: dict[int, list[Process]] = {p.parent: [] for p in self.table.values()}
             for other in self.table.values():
-                self._children.setdefault(other.parent, []).append(other)
+                found[other.parent].append(other)
+            self._children.update(found)  # at once: adapters may ask at the same time
         return self._children.get(process.pid, [])
 
     def descendants(self, process: Process) -> list[Process]:
@@ -209,8 +209,7 @@ class Look:
         return facts
 
     def read(self, path: str, read: Callable[[str, Look], Said]) -> Said:
-        """What a live session's file says; whoever looks again and again remembers it. Raises
-        SourceError."""
+        """What a live one's file says; whoever looks again and again remembers. Raises SourceError."""
         return read(path, self) if self.warm is None else self.warm.read(path, read, self)
 
     # settings

@@ -84,16 +84,16 @@ class Entry:
         except OSError as error:
             raise translated(error, f"{self.identity.address}/{name}") from error
 
-    def links(self, name: str) -> Iterator[tuple[str, str]]:
+    def links(self, name: str) -> list[tuple[str, str]]:
         """Entries of a directory of links, each with its target."""
         try:
             fd = os.open(name, os.O_RDONLY | os.O_DIRECTORY, dir_fd=self._fd)
             try:
-                for entry in os.listdir(fd):
-                    try:
-                        yield entry, os.readlink(entry, dir_fd=fd)
-                    except FileNotFoundError:  # closed since it was listed
-                        continue
+                entries = os.listdir(fd)
+                try:
+                    return [(entry, os.readlink(entry, dir_fd=fd)) for entry in entries]
+                except FileNotFoundError:  # one was closed since they were listed
+                    return list(_targets(entries, fd))
             finally:
                 os.close(fd)
         except OSError as error:
@@ -116,6 +116,14 @@ class Entry:
                 yield self.read(f"task/{thread}/{name}", STAT_CAP)
             except Gone:  # ended since it was listed
                 continue
+
+
+def _targets(entries: list[str], fd: int) -> Iterator[tuple[str, str]]:
+    for entry in entries:
+        try:
+            yield entry, os.readlink(entry, dir_fd=fd)
+        except FileNotFoundError:
+            continue
 
 
 class Stat:

@@ -1,0 +1,93 @@
+"""What `list` costs where a daemon answers it: the CPU time of the client and of the daemon together,
+beside that of the bare interpreter, in blocks that take turns."""
+
+from __future__ import annotations
+
+import os
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import NamedTuple
+
+from agentctl.truth import memory
+from tests.bench.measure import Command, Meter
+from tests.waiting import until
+
+BLOCK = 5  # calls in a row: the kernel tells a process's time in ticks of 10 ms
+BLOCKS = 5
+
+
+class Served(NamedTuple):
+    """Milliseconds for each call."""
+
+    client: float
+    daemon: float  # all it did meanwhile, its own watching included
+    bare: float
+
+    @property
+    def ours(self) -> float:
+        return self.client + self.daemon
+
+
+def measure(meter: Meter, agentctl: str, environ: Mapping[str, str], *, blocks: int = BLOCKS) -> Served:
+    asking = Command([agentctl, "list"], environ)
+    bare = Command([sys.executable, "-I", "-c", "pass"], environ)
+    with served(environ) as daemon:
+        check(agentctl, environ)
+        until(lambda: _settled(environ["HOME"]), "every file is old enough to be remembered")
+        for command in (asking, bare, asking):
+            meter.run(command)
+        client, floor, answered = [], [], 0.0
+        for _ in range(blocks):
+            floor += [meter.run(bare)[0] for _ in range(BLOCK)]
+            before = cpu_of(daemon.pid)
+            client += [meter.run(asking)[0] for _ in range(BLOCK)]
+            answered += cpu_of(daemon.pid) - before
+        check(agentctl, environ)
+    ms = 1000 / (blocks * BLOCK)
+    return Served(sum(client) * ms, answered * ms, statistics.mean(floor) * 1000)
+
+
+@contextmanager
+def served(environ: Mapping[str, str]) -> Iterator[subprocess.Popen[bytes]]:
+    """A daemon of this environment; ended with the block."""
+    with subprocess.Popen(
+        [sys.executable, "-m", "agentctl.daemon"],
+        env=dict(environ),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    ) as child:
+        try:
+            socket = f"{environ['AGENTCTL_HOME']}/daemon.sock"
+            until(lambda: os.path.exists(socket) or child.poll() is not None, "the daemon listens")
+            yield child
+        finally:
+            child.terminate()
+
+
+def check(agentctl: str, environ: Mapping[str, str]) -> None:
+    """A measure of a client that looks itself is worth nothing."""
+    told = subprocess.run(
+        [agentctl, "list"], env={**environ, "AGENTCTL_DEBUG": "1"}, capture_output=True, check=True
+    )
+    if told.stderr:
+        raise RuntimeError(f"not answered by the daemon: {told.stderr.decode()}")
+
+
+def cpu_of(pid: int) -> float:
+    """Seconds that the process has worked, all its threads together."""
+    fields = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def _settled(home: str) -> bool:
+    latest = 0.0
+    for directory, _, names in os.walk(home):
+        for name in names:
+            latest = max(latest, os.lstat(os.path.join(directory, name)).st_ctime)
+    return latest < time.time() - memory.GRAIN
