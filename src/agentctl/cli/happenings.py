@@ -84,6 +84,7 @@ def line(event: Event, home: str | None, *, colour: bool, dated: bool = False) -
     shown = text.paint(text.pad(event.type, 18), COLOURS.get(event.type, ""), on=colour)
     parts = [when, shown, *_who(event, home)]
     said = _said(event)
+    said = said.replace(f"{home}/", "~/") if home else said
     return "  ".join([*parts, *([said] if said else [])])
 
 
@@ -110,9 +111,8 @@ def _said(event: Event) -> str:
         return text.one_line(f"{data.get('from')} to {data.get('to')}: {data.get('reason')}")
     if isinstance(session, Mapping):
         return text.one_line(_of_session(event.type, session, data))
-    told = (
-        f"{name} {data[name]}" for name in data if name not in ("launch", "pid") and _plain(data[name])
-    )
+    known = {"launch", "pid", *(name for name in data if data[name] == event.subject)}
+    told = (f"{name} {data[name]}" for name in data if name not in known and _plain(data[name]))
     return text.one_line(", ".join(told))
 
 
