@@ -191,3 +191,26 @@ def test_a_process_that_leaves_no_file_has_still_ended(demo: DemoStage) -> None:
         told.settle()
     finally:
         told.observer.close()
+
+
+def test_a_process_that_hides_its_session_goes_on_with_it(demo: DemoStage) -> None:
+    """As Pi does a moment after its start, and Claude Code before its end."""
+    told = Told(demo)
+    try:
+        puppet = begun(told)
+        record = demo.records(puppet)[0]
+        said = record.read_text()
+        looks = told.observer.looks
+        record.unlink()
+        until(lambda: told.observer.step(0.02) or told.observer.looks > looks + 1, "it is looked at")
+        told.settle()
+        record.write_text(said)
+        puppet.do("rest")
+        told.until("session.idle", puppet.session_id)
+        puppet.kill()
+        told.until("session.stopped", puppet.session_id)
+        told.settle()
+        assert [e.subject for e in told.events if e.type == "session.started"] == [puppet.session_id]
+        assert told.types().count("session.stopped") == 1
+    finally:
+        told.observer.close()

@@ -29,6 +29,7 @@ def found(
     authority: Authority = "record",
     detail: str = "",
     began: float = 50.0,
+    note: str = "",
 ) -> Session:
     owner = process(pid) if status in CLAIMS else None
     alive = Evidence("alive", f"proc:{pid}@{pid}", "kernel", at=began)
@@ -39,7 +40,7 @@ def found(
         evidence = (Evidence("ambiguous", "/x", "kernel", note="two"),)
     else:
         claim: Any = CLAIMS[status]
-        evidence = (alive, Evidence(claim, "/r.json", authority, at, detail))
+        evidence = (alive, Evidence(claim, "/r.json", authority, at, detail, note))
     session = Session(Observation("demo", session_id, evidence, owner=owner), judge(evidence))
     assert session.verdict.status == status
     return session
@@ -131,6 +132,28 @@ def test_it_was_something_else_and_is_the_same_again() -> None:
     assert types(again) == ["events.gap", "session.idle"]
     data = again[0].body["data"]
     assert (parse(data["from"]), parse(data["to"])) == (10.0, 20.0)
+
+
+def test_another_word_of_its_record_for_the_same_status_is_no_news() -> None:
+    told = story()
+    told.tell(found("idle", 10.0, note="status idle"), 100.0)
+    assert told.tell(found("idle", 20.0, note="status waiting: dialog open"), 101.0) == []
+    again = told.tell(found("idle", 30.0, note="status waiting: dialog open"), 102.0)
+    assert types(again) == ["events.gap", "session.idle"]
+
+
+def test_a_moment_that_is_derived_is_no_news() -> None:
+    told = story()
+    told.tell(found("idle", 10.0, authority="derived"), 100.0)
+    assert told.tell(found("idle", 10.001, authority="derived"), 101.0) == []
+
+
+def test_a_process_that_hides_its_session_is_not_another_one() -> None:
+    told = story()
+    told.tell(found("idle", 10.0), 100.0)
+    assert told.tell(found("running", session_id=None), 101.0) == []
+    told.tell(found("stopped"), 102.0)
+    assert types(told.tell(found("running", session_id=None), 103.0))[0] == "session.started"
 
 
 def test_a_transcript_of_an_open_turn_moves_all_the_time() -> None:

@@ -157,15 +157,20 @@ class Observer:
         for key, session in rows.items():
             if session.verdict.status != "stopped" or key in self._story.living or wanted is not None:
                 told += self._told(key, session, news)
+        bare = {s.seen.owner.identity for s in rows.values() if s.seen.owner and not s.seen.session_id}
         for key in [k for k in self._story.living if k[0] == adapter and k not in rows]:
-            told += self._resolved(key)
+            if self._story.words[key].process not in bare:  # else it may run it still, and hides it
+                told += self._resolved(key)
+        for key in [k for k in self._doubted if k[0] == adapter and k not in rows]:
+            if key not in self._story.living:
+                del self._doubted[key]
         fresh = self._attend(adapter, [s for s in rows.values() if s.verdict.status != "stopped"])
         rhythm.ended(
             began,
             time.monotonic(),
             fresh=fresh,
             doubtful=any(key[0] == adapter for key in self._doubted),
-            nameless=any(s.seen.session_id is None for s in rows.values()),
+            nameless=any(_gives_no_sign(s) for s in rows.values()),
         )
         self.looks += 1
         return told
@@ -212,7 +217,10 @@ class Observer:
         if word is not None and word.status == verdict.status:
             return False
         if verdict.status == "unknown":
-            return word is not None
+            return word is not None or self._story.begun
+        if verdict.status == "running" and verdict.activity == "unknown":
+            # an agent that is about to end takes away what says that it is idle
+            return word is not None and word.status in ("idle", "waiting")
         return (
             verdict.status == "stopped" and session.launch is not None and session.launch.ended is None
         )
@@ -236,6 +244,14 @@ class Observer:
     def _has_ended(self, identity: ProcessIdentity) -> bool:
         now = procfs.current(identity)
         return now is None or not now.alive
+
+
+def _gives_no_sign(session: Session) -> bool:
+    """Whether nobody knows which file to watch for its next change."""
+    seen, verdict = session.seen, session.verdict
+    if verdict.status == "stopped":
+        return False
+    return seen.session_id is None or seen.transcript is None or verdict.activity == "unknown"
 
 
 def _nothing_left(key: Key, process: ProcessIdentity) -> Session:

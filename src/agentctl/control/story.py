@@ -29,6 +29,7 @@ class Word(NamedTuple):
     waiting_for: str | None
     process: ProcessIdentity | None  # which ran it
     at: float | None  # since when it is so, as the source says
+    note: str = ""  # the telling word, literally
 
 
 class Story:
@@ -48,6 +49,8 @@ class Story:
         """What has changed. `news`: when its files first changed since the last look at it."""
         key = key_of(session)
         word, before = _said_now(session), self.words.get(key)
+        if before is None and self._has_a_name(session):
+            return []
         self._note(key, word)
         told = self._arrival(session, key, before, word, now)
         if told or before is None or before[:2] != word[:2] or _again(session, before, word):
@@ -77,6 +80,14 @@ class Story:
             return []
         reason = "another process runs it now; the end of the one before was not seen"
         return [gap(before.at or now, now, reason, session), *started]
+
+    def _has_a_name(self, session: Session) -> bool:
+        """Whether a process that shows no session was told of with one: some agents hide it a moment
+        after their start, others before their end. That is no news."""
+        owner = session.seen.owner
+        if session.seen.session_id is not None or owner is None:
+            return False
+        return any(self.words[key].process == owner.identity for key in self.living)
 
     def _was_nameless(self, process: Key, key: Key) -> bool:
         """Whether this process was told of before it had a session; that it then is no more."""
@@ -119,14 +130,17 @@ def _word(event: Event) -> Word | None:
         process = ProcessIdentity(str(data["boot"]), int(pid), int(start))
     except (KeyError, ValueError):  # it had none
         process = None
-    return Word(str(session.get("status")), session.get("waiting_for"), process, event.at)
+    pieces = event.body.get("evidence") or ()
+    note = next((str(p.get("note") or "") for p in pieces if p.get("claim") in ACTIVITY), "")
+    return Word(str(session.get("status")), session.get("waiting_for"), process, event.at, note)
 
 
 def _said_now(session: Session) -> Word:
     verdict, owner = session.verdict, session.seen.owner
     piece = _decisive(session)
-    at = piece.at if piece is not None else None
-    return Word(verdict.status, verdict.waiting_for, owner.identity if owner is not None else None, at)
+    at, note = (piece.at, piece.note) if piece is not None else (None, "")
+    process = owner.identity if owner is not None else None
+    return Word(verdict.status, verdict.waiting_for, process, at, note)
 
 
 def _decisive(session: Session) -> Evidence | None:
@@ -137,11 +151,15 @@ def _decisive(session: Session) -> Evidence | None:
 
 def _again(session: Session, before: Word, word: Word) -> bool:
     """Whether it has left its status meanwhile, and come back. An agent's transcript says of a turn that
-    is open only what was written last, which moves all the time; a record says since when."""
+    is open only what was written last, which moves all the time; a record says since when. A record
+    whose word is another one has moved within what is one status for us. What we derived has a moment of
+    ours, which comes out a millisecond more or less."""
     piece = _decisive(session)
     if piece is None or None in (before.at, word.at) or word.status in ("stopped", "unknown"):
         return False
-    return before.at != word.at and (piece.claim != "working" or piece.authority == "record")
+    if before.at == word.at or piece.authority == "derived":
+        return False
+    return before.note == word.note if piece.authority == "record" else piece.claim != "working"
 
 
 def _unseen(session: Session, before: Word, word: Word, now: float, news: float | None) -> list[Event]:
