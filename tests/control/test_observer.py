@@ -38,6 +38,11 @@ class Told:
         until(found, f"{kind} of {subject}")
         return next(e for e in self.events if (e.type, e.subject) == (kind, subject))
 
+    def stepped(self) -> int:
+        """How often it has looked, after one more step."""
+        self.observer.step(0.02)
+        return self.observer.looks
+
     def settle(self) -> None:
         """Nothing more is told when nothing happens."""
         count = len(self.events)
@@ -202,7 +207,7 @@ def test_a_process_that_hides_its_session_goes_on_with_it(demo: DemoStage) -> No
         said = record.read_text()
         looks = told.observer.looks
         record.unlink()
-        until(lambda: told.observer.step(0.02) or told.observer.looks > looks + 1, "it is looked at")
+        until(lambda: told.stepped() > looks + 1, "it is looked at")
         told.settle()
         record.write_text(said)
         puppet.do("rest")

@@ -1,8 +1,15 @@
 """Where to look for what changes when a session does."""
 
-from agentctl.control.traces import files_of
+import os
+from pathlib import Path
+
+import pytest
+
+from agentctl.control.traces import files_of, foreseen
+from agentctl.truth import procfs
 from agentctl.truth.judge import judge
 from agentctl.truth.model import Evidence, Observation, Session
+from agentctl.truth.procfs import Process
 
 
 def test_where_its_files_are() -> None:
@@ -15,3 +22,40 @@ def test_where_its_files_are() -> None:
     seen = Observation("demo", "s", evidence, transcript="/db/x.db", tied_by="/live/7.json")
     found = list(dict.fromkeys(files_of(Session(seen, judge(evidence)))))
     assert found == ["/db/x.db", "/db/x.db-wal", "/live/7.json", "/t/s@1.jsonl"]
+
+
+HOMES = {
+    "claude-code": ("CLAUDE_CONFIG_DIR", "sessions/*"),
+    "codex": ("CODEX_HOME", "thread-writer-locks/*"),
+    "opencode": ("OPENCODE_DB", "-wal"),
+    "pi": ("PI_CODING_AGENT_SESSION_DIR", "/*"),
+}
+
+
+@pytest.mark.parametrize("adapter", HOMES)
+def test_where_the_first_sign_of_a_session_will_be(
+    adapter: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of our own process, which is no agent: only its environment is asked for."""
+    variable, ending = HOMES[adapter]
+    environ = {**os.environ, variable: str(tmp_path / "place")}
+    monkeypatch.setattr(Process, "environ", lambda _: environ)
+    found = foreseen(_alive(adapter), environ)
+    assert any(path.startswith(str(tmp_path)) and path.endswith(ending) for path in found), found
+
+
+def test_one_that_shows_what_it_does_needs_no_sign() -> None:
+    bare = _alive("codex")
+    evidence = (*bare.seen.evidence, Evidence("idle", "/t/s.jsonl@1", "journal"))
+    seen = bare.seen._replace(session_id="s", transcript="/t/s.jsonl", evidence=evidence)
+    assert foreseen(Session(seen, judge(evidence)), os.environ) == []
+
+
+def test_an_adapter_that_does_not_say_is_no_obstacle() -> None:
+    assert foreseen(_alive("demo"), os.environ) == []
+
+
+def _alive(adapter: str) -> Session:
+    process = procfs.read_process(os.getpid(), procfs.boot_id())
+    evidence = (Evidence("alive", process.identity.address, "kernel"),)
+    return Session(Observation(adapter, None, evidence, owner=process), judge(evidence))

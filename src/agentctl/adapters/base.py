@@ -18,7 +18,7 @@ from agentctl.truth.survey import Wanted
 if TYPE_CHECKING:
     from agentctl.adapters.plans import Command, LaunchRequest, StopPlan
 
-__all__ = ["Adapter", "Place", "Starting", "Wanted"]
+__all__ = ["Adapter", "Foreseeing", "Place", "Starting", "Wanted"]
 
 
 class Place(NamedTuple):
@@ -69,6 +69,17 @@ class Adapter(Protocol):
         ...
 
     def stop_plan(self, seen: Observation) -> StopPlan: ...
+
+
+class Foreseeing(Protocol):
+    """What an adapter may have besides, so that the daemon is woken by the first sign of a session and
+    need not look for it now and then."""
+
+    def signs(self, seen: Observation, look: Look) -> Iterable[str]:
+        """Files that will change, or come, when this live process of ours begins a session or writes
+        its first line: `directory/*` for whatever comes into a directory. Asked only of one that has
+        no transcript yet, or of which no source tells what it does; `seen.owner` is its process."""
+        ...
 
 
 class Starting:

@@ -170,7 +170,7 @@ class Observer:
             time.monotonic(),
             fresh=fresh,
             doubtful=any(key[0] == adapter for key in self._doubted),
-            nameless=any(_gives_no_sign(s) for s in rows.values()),
+            nameless=any(traces.gives_no_sign(s) for s in rows.values()),
         )
         self.looks += 1
         return told
@@ -197,7 +197,8 @@ class Observer:
                 del self._last[key]
         self._last.update((key_of(session), session) for session in living)
         mine = [session for key, session in self._last.items() if key[0] == adapter]
-        paths = (path for session in mine for path in traces.files_of(session))
+        paths = [path for session in mine for path in traces.files_of(session)]
+        paths += [path for session in mine for path in traces.foreseen(session, self._environ)]
         owners = {s.seen.owner.identity for s in mine if s.seen.owner is not None}
         return self._lookout.attend(adapter, paths, owners)
 
@@ -244,14 +245,6 @@ class Observer:
     def _has_ended(self, identity: ProcessIdentity) -> bool:
         now = procfs.current(identity)
         return now is None or not now.alive
-
-
-def _gives_no_sign(session: Session) -> bool:
-    """Whether nobody knows which file to watch for its next change."""
-    seen, verdict = session.seen, session.verdict
-    if verdict.status == "stopped":
-        return False
-    return seen.session_id is None or seen.transcript is None or verdict.activity == "unknown"
 
 
 def _nothing_left(key: Key, process: ProcessIdentity) -> Session:

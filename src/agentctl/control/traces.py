@@ -1,11 +1,19 @@
-"""The files that may change when a session does: its transcript, and whatever its evidence points to."""
+"""The files that may change when a session does: its transcript, and whatever its evidence points to.
+While there is neither, where its first sign will be, as its adapter says."""
 
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
+from agentctl.adapters.registry import load
+from agentctl.truth.look import Look
 from agentctl.truth.model import Session
+
+if TYPE_CHECKING:
+    from agentctl.truth.look import Environ
 
 _PLACE = re.compile(r"(/.+?)(?:@\d+|#.*)?")  # a file, with the place in it
 
@@ -19,3 +27,25 @@ def files_of(session: Session) -> Iterator[str]:
         place = _PLACE.fullmatch(address)
         if place and not address.startswith("/proc"):
             yield place[1]
+
+
+def gives_no_sign(session: Session) -> bool:
+    """Whether nobody knows which file to watch for its next change."""
+    seen, verdict = session.seen, session.verdict
+    if verdict.status == "stopped":
+        return False
+    return seen.session_id is None or seen.transcript is None or verdict.activity == "unknown"
+
+
+def foreseen(session: Session, environ: Environ) -> list[str]:
+    """Where the next change of such a one will show. An adapter that does not say, or cannot, is asked
+    by the clock alone; what is wrong with it the survey tells."""
+    owner = session.seen.owner
+    if owner is None or not gives_no_sign(session):
+        return []
+    try:
+        signs = getattr(load(session.seen.adapter), "signs", None)
+        look = Look({owner.pid: owner}, environ, time.time()).scoped(session.seen.adapter)
+        return [str(path) for path in signs(session.seen, look)] if signs is not None else []
+    except Exception:  # noqa: BLE001 - the fence: a third party's adapter, or a process that has just ended
+        return []

@@ -97,6 +97,12 @@ class ClaudeCode(Starting):
     def messages(self, seen: Observation, look: Look) -> Iterator[Message]:
         return messages(seen, look)
 
+    def signs(self, seen: Observation, look: Look) -> Iterable[str]:
+        """Its record is all that ties it to a session; what it does, that says too."""
+        if seen.owner is not None and (root := look.root_of(seen.owner, root_of)):
+            yield f"{root}/sessions/*"
+            yield f"{root}/sessions/{seen.owner.pid}.json"
+
     def places(self, look: Look) -> Iterable[Place]:
         for root in look.roots(root_of):
             yield Place("registry", f"{root}/sessions")

@@ -17,7 +17,7 @@ from typing import NamedTuple
 from agentctl.adapters.base import Place, Starting, Wanted
 from agentctl.adapters.codex import rollout
 from agentctl.adapters.codex.argv import Invocation, invocation
-from agentctl.adapters.codex.home import Titles, find, home_of, of_days, packed, rollouts, root_of
+from agentctl.adapters.codex.home import Titles, days, find, home_of, of_days, packed, rollouts, root_of
 from agentctl.adapters.codex.record import message
 from agentctl.adapters.codex.rollout import Rollout
 from agentctl.adapters.registry import COMMS
@@ -82,6 +82,15 @@ class Codex(Starting):
         for offset, record in transcript(seen, look):
             if (found := message(offset, record)) is not None:
                 yield found
+
+    def signs(self, seen: Observation, look: Look) -> Iterable[str]:
+        """Its lock comes when it begins a thread, its rollout with the first prompt."""
+        if seen.owner is not None:
+            root = home_of(seen.owner, look)
+            yield f"{root}{LOCKS}*"
+            created = rollout.created_at(seen.session_id) if seen.session_id else None
+            for day in days(root, look.now if created is None else created):
+                yield f"{day}/*"
 
     def places(self, look: Look) -> Iterable[Place]:
         held = {lock for p in look.owned if (grip := _grip(p, look)) for lock in grip.locks}

@@ -37,10 +37,15 @@ def find(root: str, session_id: str, look: Look) -> str | None:
 
 
 def of_days(root: str, moment: float, look: Look) -> Iterator[tuple[str, str]]:
+    for directory in days(root, moment):
+        yield from _in(directory, "", look)
+
+
+def days(root: str, moment: float) -> Iterator[str]:
+    """The folders of that day, whatever the time zone."""
     for day in (moment, moment - DAY, moment + DAY):
         t = time.gmtime(day)
-        directory = f"{root}/sessions/{t.tm_year:04d}/{t.tm_mon:02d}/{t.tm_mday:02d}"
-        yield from _in(directory, "", look)
+        yield f"{root}/sessions/{t.tm_year:04d}/{t.tm_mon:02d}/{t.tm_mday:02d}"
 
 
 def rollouts(root: str, prefix: str, look: Look) -> Iterator[tuple[str, str]]:

@@ -18,7 +18,14 @@ from agentctl.adapters.opencode.db import Row
 from agentctl.adapters.opencode.log import Log
 from agentctl.adapters.opencode.owners import Users, bind_all, left_by_another, quiet
 from agentctl.adapters.opencode.record import asking
-from agentctl.adapters.opencode.where import data_home, database_of, databases, stale_locks, state_home
+from agentctl.adapters.opencode.where import (
+    chosen,
+    data_home,
+    database_of,
+    databases,
+    stale_locks,
+    state_home,
+)
 from agentctl.adapters.opencode.words import Words
 from agentctl.adapters.registry import COMMS
 from agentctl.errors import Gone, SourceError
@@ -83,6 +90,15 @@ class OpenCode(Starting):
             return
         except SourceError as error:
             look.unreadable(error)
+
+    def signs(self, seen: Observation, look: Look) -> Iterable[str]:
+        """All its sessions are in its database, which it opens some seconds after its start."""
+        if seen.owner is None:
+            return
+        environ = look.environ_of(seen.owner)
+        likely = chosen(environ) or f"{data_home(environ) or ''}/opencode.db"
+        path = database_of(seen.owner, look) or look.through(seen.owner, likely)
+        yield from (path, f"{path}-wal")
 
     def places(self, look: Look) -> Iterable[Place]:
         for root in look.roots(data_home):

@@ -77,6 +77,11 @@ class Pi(Starting):
         for offset, record in transcript(seen, look):
             yield from said(offset, record)
 
+    def signs(self, seen: Observation, look: Look) -> Iterable[str]:
+        """It makes its file with the first prompt."""
+        if seen.owner is not None and (place := where.directory(seen.owner, look)) is not None:
+            yield f"{place}/*"
+
     def places(self, look: Look) -> Iterable[Place]:
         for root in _roots(look):
             yield Place("transcripts", root)
