@@ -36,6 +36,16 @@ def test_it_is_not_started_where_that_is_not_wanted(stage: DemoStage, how: str) 
     summon.ensure(environ, no_daemon=how == "flag").close()
 
 
+def test_the_settings_may_say_no(stage: DemoStage) -> None:
+    config = Path(home_of(stage)) / "config.toml"
+    config.parent.mkdir(parents=True)
+    config.write_text("[daemon]\nauto = false\n")
+    with pytest.raises(NoDaemon, match=r"daemon\.auto .*says not to start one"):
+        summon.ensure(environ_of(stage))
+    daemon_of(stage)  # who says so himself
+    summon.ensure(environ_of(stage)).close()
+
+
 def test_twenty_at_once_end_with_one(stage: DemoStage) -> None:
     environ, pids, errors = environ_of(stage), list[int](), list[BaseException]()
     barrier = threading.Barrier(20)

@@ -39,7 +39,7 @@ def test_how_many_wait(tmp_path: Path) -> None:
             [("notify", "pending"), ("notify", "pending"), ("notify", "dead"), ("webhook", "pending")]
         ):
             connection.execute(
-                "insert into outbox (id, kind, target, seq, created_at, due_at, state)"
+                "insert into outbox (id, kind, target, seq, created_at, due_at, phase)"
                 " values (?, ?, 'desk', 1, 1, 1, ?)",
                 (str(number), kind, state),
             )

@@ -29,7 +29,7 @@ def tell(
 
 def delivered(path: str, event: Event) -> None:
     with db.transaction(path) as connection:
-        connection.execute("update outbox set state = 'delivered' where seq = ?", (event.seq,))
+        connection.execute("update outbox set phase = 'delivered' where seq = ?", (event.seq,))
 
 
 def test_what_came_since(path: str) -> None:

@@ -10,7 +10,7 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from agentctl import config, paths
+from agentctl import paths
 from agentctl.cli import ask, locking, table, text
 from agentctl.cli.table import Cell, Column
 from agentctl.errors import Ambiguous, NoDaemon, NotFound, Refused, SourceError, Unreachable, UsageError
@@ -118,9 +118,8 @@ def attend(*, no_daemon: bool) -> int:
     """See to it that somebody burns it down. The fuse is set either way."""
     from agentctl.cli import summon
 
-    forbidden = no_daemon or not config.load(os.environ).daemon_auto.value
     try:
-        summon.ensure(os.environ, no_daemon=forbidden).close()
+        summon.ensure(os.environ, no_daemon=no_daemon).close()
     except NoDaemon:
         warn_of_nobody()
     return 0

@@ -21,7 +21,7 @@ def ready(state: str, settings: Config) -> None:
     try:
         targets.sync(paths.notes_file(state), settings.webhooks, settings.notify)
         if not settings.daemon_auto.value or not summon.allowed(os.environ):
-            return
+            return  # as wanted: no word about it
         with summon.ensure(os.environ) as client:
             _warn_of_another_environment(client, settings)
     except NoDaemon as error:

@@ -11,7 +11,7 @@ import select
 import time
 from collections.abc import Mapping
 
-from agentctl import paths
+from agentctl import config, paths
 from agentctl.adapters.markers import scrubbed
 from agentctl.control import holder, programs
 from agentctl.control.spawn import DEFAULT
@@ -50,13 +50,21 @@ def ensure(environ: Mapping[str, str], *, no_daemon: bool = False) -> Client:
     try:
         return rpc.connect(home)
     except NoDaemon as error:
-        if no_daemon or not allowed(environ):
-            told = "--no-daemon" if no_daemon else f"{OFF}={environ.get(OFF)}"
+        told = "--no-daemon" if no_daemon else _forbidden(environ)
+        if told is not None:
             raise NoDaemon(
                 f"this needs the daemon; none runs for {home}, and {told} says not to start one",
                 "agentctl daemon start",
             ) from error
     return start(environ)
+
+
+def _forbidden(environ: Mapping[str, str]) -> str | None:
+    """What says that none is to be started. Raises UsageError for settings that make no sense."""
+    if not allowed(environ):
+        return f"{OFF}={environ.get(OFF)}"
+    auto = config.load(environ).daemon_auto
+    return None if auto.value else f"daemon.auto ({auto.where})"
 
 
 def start(environ: Mapping[str, str], deadline: float = DEADLINE) -> Client:

@@ -79,7 +79,7 @@ def _fuses(path: str) -> Rows:
 
 
 def _deliveries(path: str) -> Rows:
-    query = "select kind, target, state, count(*) from outbox group by kind, target, state"
+    query = "select kind, target, phase, count(*) from outbox group by kind, target, phase"
     return _rows(path, "outbox", query)
 
 

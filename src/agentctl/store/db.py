@@ -74,11 +74,11 @@ MIGRATIONS = (
         created_at real not null, due_at real not null,
         first_at real, attempted_at real, -- the first try, and the last
         attempt integer not null default 0,
-        state text not null default 'pending', -- then delivered, or dead
+        phase text not null default 'pending', -- then delivered, or dead
         error text, delivered_at real
     ) strict
     """,
-    "create index outbox_state on outbox (state, due_at)",
+    "create index outbox_phase on outbox (phase, due_at)",
     "create index outbox_seq on outbox (seq)",
     # Whoever tells of an event need not know who wants it: both are there, or neither. What became of a
     # delivery is told to nobody, or it would be told of that too.

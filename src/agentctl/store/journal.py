@@ -138,7 +138,7 @@ def prune(connection: sqlite3.Connection, older_than: float) -> int:
     """Forgets what was seen before that moment, and tells how many; but not what was last told of a
     session that had not stopped, from which the next change is told, nor what is still to be
     delivered."""
-    connection.execute("delete from outbox where state <> 'pending' and created_at < ?", (older_than,))
+    connection.execute("delete from outbox where phase <> 'pending' and created_at < ?", (older_than,))
     gone = connection.execute(_PRUNE, (older_than,))
     return gone.rowcount
 

@@ -36,12 +36,14 @@ def begin(
 def learned(path: str, note: Launch) -> None:
     """Its session's id, and the process that runs it."""
     with db.transaction(path) as connection:
+        known = connection.execute("select session_id from launch where id = ?", (note.id,)).fetchone()
         connection.execute(
             "update launch set session_id = ?, boot = ?, pid = ?, start = ? where id = ?",
             (note.session_id, *note.identity, note.id),
         )
         locks.pass_on(connection, note.id, note.identity)
-        telling.launch(connection, "launch.identified", note.id)
+        if known is not None and known[0] != note.session_id:
+            telling.launch(connection, "launch.identified", note.id)
 
 
 def claim_end(path: str, launch_id: str, how: Exit | None = None) -> bool:

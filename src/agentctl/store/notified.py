@@ -15,7 +15,7 @@ _LAST = (
     " subject, \"group\", body from event where type glob 'notify.*' group by target"
 )
 _PENDING = (
-    "select target, count(*) from outbox where kind = 'notify' and state = 'pending' group by target"
+    "select target, count(*) from outbox where kind = 'notify' and phase = 'pending' group by target"
 )
 
 

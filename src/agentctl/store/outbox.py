@@ -22,21 +22,21 @@ ENDS = {
     "notify": {"delivered": "notify.delivered", "dead": "notify.failed", "dropped": "notify.quiet"},
 }
 _FIELDS = (
-    "id, kind, target, url, seq, created_at, due_at, first_at, attempted_at, attempt, state, error,"
+    "id, kind, target, url, seq, created_at, due_at, first_at, attempted_at, attempt, phase, error,"
     " delivered_at"
 )
 _SELECT = f"select {_FIELDS} from outbox "
 _LISTED = (
     f"select {_FIELDS}, (select type from event where event.seq = outbox.seq) from outbox"
-    " where kind = ? and (? or state in ('pending', 'dead')) order by created_at, seq"
+    " where kind = ? and (? or phase in ('pending', 'dead')) order by created_at, seq"
 )
 # A clock that was set back must not keep anything waiting: what was tried, or written, later than now
 # is due.
 _DUE = "(due_at <= :now or coalesce(attempted_at, created_at) > :now)"
-_OF_LANE = "state = 'pending' and kind = :kind and target = :target and url is :url"
+_OF_LANE = "phase = 'pending' and kind = :kind and target = :target and url is :url"
 _WAITING = (
     f"select kind, target, url, count(*), min(iif({_DUE}, 0, due_at)), min(created_at) from outbox"
-    " where state = 'pending' group by kind, target, url"
+    " where phase = 'pending' group by kind, target, url"
 )
 _NEXT = (
     "update outbox set due_at = :now where id = (select id from outbox"
@@ -98,7 +98,7 @@ def claim(path: str, delivery: Delivery, now: float, again_at: float) -> Deliver
     with db.transaction(path) as connection:
         connection.execute(
             "update outbox set attempt = attempt + 1, first_at = coalesce(first_at, :now),"
-            " attempted_at = :now, due_at = :again where id = :id and state = 'pending'",
+            " attempted_at = :now, due_at = :again where id = :id and phase = 'pending'",
             {"now": now, "again": again_at, "id": delivery.id},
         )
         return _one(connection, delivery.id)
@@ -107,7 +107,7 @@ def claim(path: str, delivery: Delivery, now: float, again_at: float) -> Deliver
 def failed(path: str, delivery: Delivery, error: str, again_at: float) -> None:
     with db.transaction(path) as connection:
         connection.execute(
-            "update outbox set error = ?, due_at = ? where id = ? and state = 'pending'",
+            "update outbox set error = ?, due_at = ? where id = ? and phase = 'pending'",
             (error[:ERROR], again_at, delivery.id),
         )
 
@@ -149,8 +149,8 @@ def retry(path: str, ids: list[str], now: float) -> int:
     with db.transaction(path) as connection:
         return sum(
             connection.execute(
-                "update outbox set state = 'pending', attempt = 0, first_at = null, attempted_at = null,"
-                " due_at = ? where id = ? and state <> 'delivered'",
+                "update outbox set phase = 'pending', attempt = 0, first_at = null, attempted_at = null,"
+                " due_at = ? where id = ? and phase <> 'delivered'",
                 (now, id_),
             ).rowcount
             for id_ in ids
@@ -175,7 +175,7 @@ def _end(
     """Whether it was still to be delivered."""
     error = error[:ERROR] if error else None
     ended = connection.execute(
-        "update outbox set state = ?, error = ?, delivered_at = ? where id = ? and state = 'pending'",
+        "update outbox set phase = ?, error = ?, delivered_at = ? where id = ? and phase = 'pending'",
         (state, error, now if state == "delivered" else None, delivery.id),
     )
     if ended.rowcount != 1:
@@ -200,7 +200,7 @@ def _tell(
 
 
 def _one(connection: sqlite3.Connection, id_: str) -> Delivery | None:
-    row = connection.execute(_SELECT + "where id = ? and state = 'pending'", (id_,)).fetchone()
+    row = connection.execute(_SELECT + "where id = ? and phase = 'pending'", (id_,)).fetchone()
     return Delivery(*row) if row is not None else None
 
 

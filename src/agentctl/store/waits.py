@@ -35,7 +35,7 @@ def told(path: str, target: str, event: Event) -> bool:
 
 def _delivered(path: str, target: str, seq: int) -> bool:
     query = (
-        "select 1 from outbox where kind = 'notify' and target = ? and seq = ? and state = 'delivered'"
+        "select 1 from outbox where kind = 'notify' and target = ? and seq = ? and phase = 'delivered'"
     )
     return bool(_rows(path, query, target, seq))
 

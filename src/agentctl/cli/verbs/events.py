@@ -12,6 +12,7 @@ from agentctl import paths
 from agentctl.cli import arguments as words
 from agentctl.cli import happenings, streaming, summon, text
 from agentctl.cli.verb import Parser
+from agentctl.errors import NoDaemon
 from agentctl.store import journal
 from agentctl.truth.event import Event
 from agentctl.truth.look import home
@@ -82,10 +83,23 @@ def _batches(arguments: argparse.Namespace) -> Iterator[list[Event]]:
             seq = max([seq, *(event.seq for event in batch if event.seq is not None)])
     if arguments.no_follow:
         return
-    if state is None or arguments.no_daemon or not summon.allowed(os.environ):
-        yield from streaming.by_ourselves(os.environ, seq)
-    else:
+    if _has_daemon(arguments):
         yield from streaming.by_daemon(os.environ, seq)
+    else:
+        yield from streaming.by_ourselves(os.environ, seq)
+
+
+def _has_daemon(arguments: argparse.Namespace) -> bool:
+    """Whether one runs that we may ask, or could be started."""
+    if arguments.no_daemon or not summon.allowed(os.environ):
+        return False
+    if paths.state_directory(os.environ) is None:
+        return False
+    try:
+        summon.ensure(os.environ).close()
+    except NoDaemon:  # daemon.auto = false
+        return False
+    return True
 
 
 def _from(since: float | None, notes: str) -> int:
