@@ -51,7 +51,7 @@ ALONE = {
     "truth/model.py": "values without behaviour",
 }
 # Places where tests are about no single module.
-ABOUT_THE_WHOLE = ("law/", "bench/", "real/")
+ABOUT_THE_WHOLE = ("law/", "bench/", "real/", "soak/")
 # Test files about no single module, and why.
 WITHOUT_MODULE = {
     "test_budgets.py": "about what all the hot verbs import together",

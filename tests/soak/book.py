@@ -1,0 +1,119 @@
+"""What the driver did, and when: the truth that the soak's events, exits and deliveries are held to.
+
+All moments are of the monotonic clock, which no step of the other one moves.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from dataclasses import dataclass, field
+from typing import Any
+
+
+@dataclass
+class Held:
+    """A status that an agent was put into, and kept in."""
+
+    status: str
+    since: float
+    until: float
+
+
+@dataclass
+class Run:
+    """One process that runs a session."""
+
+    adapter: str
+    began: float
+    session: str | None = None
+    process: str | None = None  # its address; None: the driver did not start it itself
+    ready: float | None = None
+    ending: float | None = None  # it surely lived until then
+    gone: float | None = None  # it surely was gone by then
+    code: int | None = None  # minus the signal; None: not known to the driver
+    outcomes: frozenset[str] = frozenset()  # any of these is right
+    launch: str | None = None
+    held: list[Held] = field(default_factory=list)
+
+    def lives(self, since: float) -> bool:
+        """Known to live now, and to have been there since before that moment."""
+        there = self.ready is not None and self.ready < since
+        return there and (self.ending is None or now() < self.ending)
+
+
+@dataclass
+class Launch:
+    cwd: str
+    called: float
+    returned: float = 0.0
+    id: str | None = None  # None: it was not made
+    exit: int | None = None  # of the verb
+    said: str = ""
+    run: Run | None = None
+    expires: bool = False
+    expected: str = "started"  # failed: the agent dies at once; refused: the directory is locked
+
+
+@dataclass
+class Fuse:
+    directory: str
+    id: str
+    does: str  # run, emit, cancel, launch (which cancels it)
+    settled: bool = False
+
+
+@dataclass
+class Lock:
+    directory: str
+    how: str  # released, expired
+
+
+@dataclass
+class Watch:
+    """The life of one daemon."""
+
+    pid: int
+    began: float
+    ready: float | None = None
+    killed: float | None = None
+
+
+@dataclass
+class Book:
+    runs: list[Run] = field(default_factory=list)
+    launches: list[Launch] = field(default_factory=list)
+    fuses: list[Fuse] = field(default_factory=list)
+    locks: list[Lock] = field(default_factory=list)
+    watches: list[Watch] = field(default_factory=list)
+    full: list[tuple[float, float]] = field(default_factory=list)  # when the disk was
+    steps: list[tuple[float, float]] = field(default_factory=list)  # of the clock: when, to what
+    refused: list[str] = field(default_factory=list)  # verbs that failed for the full disk
+    wrong: list[str] = field(default_factory=list)  # what no later look can find out
+    mutex: threading.Lock = field(default_factory=threading.Lock)
+
+    def note(self, kind: str, entry: Any) -> Any:
+        with self.mutex:
+            getattr(self, kind).append(entry)
+        return entry
+
+    def runs_of(self, session: str) -> list[Run]:
+        with self.mutex:
+            return [run for run in self.runs if run.session == session]
+
+    def disk_was_full(self, since: float, until: float, margin: float = 0.0) -> bool:
+        with self.mutex:
+            return any(a - margin < until and b + margin > since for a, b in self.full)
+
+    def watched(self, since: float, until: float) -> bool:
+        """Whether one daemon watched through all of that, on a disk that was not full."""
+        with self.mutex:
+            watched = any(
+                w.ready is not None and w.ready <= since and (w.killed is None or w.killed >= until)
+                for w in self.watches
+            )
+        return watched and not self.disk_was_full(since, until, margin=3.0)
+
+
+def now() -> float:
+    return time.monotonic()

@@ -1,0 +1,273 @@
+"""The lives that agents lead, at random, each entered into the book as it goes on.
+
+Each slot of the soak leads one life after the other: an agent that the driver starts itself and puts
+into states, or one that it launches and whose script says how it ends; between them fuses and locks.
+"""
+
+from __future__ import annotations
+
+import signal
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from random import Random
+
+from agentctl.errors import Gone
+from agentctl.testing import Puppet, Stage
+from agentctl.truth import procfs
+from agentctl.truth.model import ProcessIdentity
+from agentctl.truth.pidfd import Handle
+from tests.running import Ran
+from tests.soak.book import Book, Fuse, Held, Launch, Lock, Run, now
+from tests.soak.scene import Scene
+
+STATUS = {"work": "running", "ask": "waiting", "rest": "idle"}
+NEXT = {"work": ("ask", "rest"), "ask": ("work",), "rest": ("work",)}
+OPEN = frozenset({"killed", "interrupted", "failed", "unknown"})  # ended with its turn open
+ENDED = frozenset({"completed", "failed", "interrupted", "killed", "unknown"})
+PAUSE = 1.2  # seconds between the end of a process and the next one of the same session
+
+
+class Slot:
+    def __init__(self, number: int, scene: Scene, book: Book, seed: str, pace: float) -> None:
+        self.number, self.scene, self.book = number, scene, book
+        self.random = Random(f"{seed}/{number}")
+        self.pace = pace  # seconds that a state is kept, on average
+        self.over = threading.Event()
+        self._count = 0
+        self._thread = threading.Thread(target=self._lead, name=f"slot {number}")
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def stop(self) -> None:
+        self.over.set()
+
+    def join(self) -> None:
+        self._thread.join()
+
+    def _lead(self) -> None:
+        lives: list[Callable[[], None]] = [self.puppet] * 5 + [self.launched] * 6
+        lives += [self.doomed, self.fuse, self.fuse, self.lock]
+        while not self.over.is_set():
+            try:
+                self.random.choice(lives)()
+            except Exception as error:  # noqa: BLE001 - the book is to say so, and the soak to go on
+                self.book.note("wrong", f"slot {self.number}: {type(error).__name__}: {error}")
+            self._wait(0.3)
+
+    def _wait(self, average: float) -> None:
+        self.over.wait(self.random.uniform(0.3, 1.7) * average)
+
+    def _place(self) -> Path:
+        self._count += 1
+        return self.scene.place(f"{self.number}-{self._count}")
+
+    def _stage(self) -> Stage:
+        return self.random.choice(list(self.scene.stages.values()))
+
+    # started by the driver
+
+    def puppet(self) -> None:
+        stage, place, session = self._stage(), self._place(), None
+        for _ in range(self.random.choice((1, 1, 2))):
+            session = self._one_run(stage, place, session)
+            if session is None or self.over.wait(PAUSE):
+                return
+
+    def _one_run(self, stage: Stage, place: Path, session: str | None) -> str | None:
+        run = Run(stage.adapter, now(), session)
+        puppet = stage.start(place, resume=session, prompt="soak")
+        run.process, run.session = puppet.identity.address, puppet.session_id or session
+        run.ready = now()
+        self.book.note("runs", run)
+        step = "work"
+        for _ in range(self.random.randint(1, 4)):
+            self._keep(stage, puppet, run, step)
+            if self.over.is_set():
+                break
+            step = self.random.choice([s for s in NEXT[step] if stage.can_ask or s != "ask"])
+        self._end(puppet, run, step)
+        return run.session
+
+    def _keep(self, stage: Stage, puppet: Puppet, run: Run, step: str) -> None:
+        puppet.do(step)
+        since = now()
+        run.session = puppet.session_id
+        self._wait(self.pace)
+        run.held.append(Held(STATUS[step], since, now()))
+
+    def _end(self, puppet: Puppet, run: Run, step: str) -> None:
+        how = self.random.choice(("finish", "fail", "kill", "zombie", "term", "stop"))
+        run.outcomes = ENDED
+        run.ending = now()
+        if how in ("finish", "fail"):
+            puppet.finish(0 if how == "finish" else 3)
+        elif how == "zombie":
+            puppet.kill(reap=False)
+            self._wait(1.0)
+        elif how == "stop" and run.session is not None:
+            self._stop(run.session)
+        else:
+            puppet.kill(signal.SIGTERM if how == "term" else signal.SIGKILL)
+        run.code = puppet.reap() if how != "stop" or puppet_ended(puppet) else self._killed(puppet)
+        run.gone = now()
+
+    def _killed(self, puppet: Puppet) -> int:
+        """`stop` has refused, as on a full disk it may."""
+        puppet.kill()
+        return puppet.reap()
+
+    def _stop(self, session: str) -> None:
+        began = now()
+        ran = self.scene.call("stop", session)
+        if ran.code != 0:
+            self._excused("stop", ran, began)
+
+    # launched
+
+    def launched(self) -> None:
+        adapter, seconds = self._stage().adapter, round(self.random.uniform(0.5, 2.5) * self.pace, 1)
+        code = self.random.choice((0, 0, 3, 7))
+        how = self.random.choice(("exit", "exit", "exit", "kill", "stop", "timeout"))
+        script = f"work {seconds}, exit {code}" if how == "exit" else "work, hang"
+        more = ["--timeout", f"{seconds}s"] if how == "timeout" else []
+        launch = self._launch(adapter, script, self._place(), *more)
+        if launch is None or launch.run is None:
+            return
+        run = launch.run
+        launch.expires = how == "timeout"
+        if how == "exit":
+            run.code, run.outcomes = code, frozenset({"completed" if code == 0 else "failed"})
+        self._await_end(launch, run, how, seconds)
+
+    def _launch(self, adapter: str, script: str, place: Path, *more: str) -> Launch | None:
+        """None: it failed, and the book says why."""
+        launch = self.book.note("launches", Launch(str(place), now()))
+        run = Run(adapter, launch.called)
+        # whoever works is not told to have stopped before its work is over
+        first = script.partition(",")[0]
+        run.ending = None if first == "work" else launch.called + float(first.removeprefix("work "))
+        told = "$AGENTCTL_LAUNCH_ID $AGENTCTL_SESSION_ID $AGENTCTL_EXIT_CODE"
+        hooks = [
+            f"--on-{w}={self._line(self.scene.hooks, f'{w} {told}')}" for w in ("create", "complete")
+        ]
+        ran = self.scene.call(
+            "launch", adapter, "-p", script, "--cwd", str(place), "--json", *hooks, *more
+        )
+        launch.returned, launch.exit, launch.said = now(), ran.code, ran.err.strip()
+        if ran.code != 0:
+            self._excused("launch", ran, launch.called)
+            return None
+        (session,) = ran.json()["sessions"]
+        run.session, run.launch = session["id"], session["launch"]["id"]
+        run.ready = launch.returned
+        launch.id, launch.run = run.launch, run
+        self.book.note("runs", run)
+        return launch  # type: ignore[no-any-return]
+
+    def _await_end(self, launch: Launch, run: Run, how: str, seconds: float) -> None:
+        owner = self._owner(run)
+        if how in ("kill", "stop"):
+            self._wait(self.pace)
+            run.ending = now()
+            if how == "stop":
+                run.outcomes = ENDED
+                self._stop(run.session or "")
+            elif owner is not None:
+                run.outcomes = frozenset({"killed"})
+                _signal(owner, signal.SIGKILL)
+        elif how == "timeout":
+            run.ending, run.outcomes = launch.called + seconds, ENDED
+        if owner is not None and not _gone_within(owner, 60.0):
+            self.book.note("wrong", f"{run} lives on: {how}")
+            _signal(owner, signal.SIGKILL)
+        run.gone = now()
+
+    def _owner(self, run: Run) -> ProcessIdentity | None:
+        """The agent's process, from the evidence that it lives."""
+        rows = [s for s in self.scene.ask("list")["sessions"] if s["id"] == run.session]
+        pieces = [e for row in rows for e in row["evidence"] if e["claim"] == "alive"]
+        if not pieces:
+            return None  # ended already
+        pid, start = pieces[0]["address"].removeprefix("proc:").split("/")[0].split("@")
+        return ProcessIdentity(procfs.boot_id(), int(pid), int(start))
+
+    def doomed(self) -> None:
+        """It dies before it has a session."""
+        adapter = self.random.choice([name for name in self.scene.stages if name != "demo"])
+        launch = self.book.note("launches", Launch(str(self._place()), now(), expected="failed"))
+        ran = self.scene.call("launch", adapter, "-p", "die soaked", "--cwd", launch.cwd)
+        launch.returned, launch.exit, launch.said = now(), ran.code, ran.err.strip()
+
+    # beside agents
+
+    def fuse(self) -> None:
+        place, does = self._place(), self.random.choice(("run", "run", "emit", "cancel", "launch"))
+        seconds = round(self.random.uniform(0.3, 1.5) * self.pace, 1)
+        action = ["--run", self._line(self.scene.burned, "$AGENTCTL_FUSE_ID")]
+        began = now()
+        ran = self.scene.call("fuse", "set", str(place), f"--in={seconds}s", *action, "--json",
+                              *(["--emit", "soak"] if does == "emit" else []))  # fmt: skip
+        if ran.code != 0:
+            self._excused("fuse set", ran, began)
+            return
+        (told,) = ran.json()["fuses"]
+        fuse = self.book.note("fuses", Fuse(str(place), told["id"], does))
+        if does == "cancel":
+            ran = self.scene.call("fuse", "cancel", fuse.id)
+            fuse.settled = ran.code == 0
+        elif does == "launch":
+            launch = self._launch("demo", "work 0.5, exit 0", place)
+            if launch is not None and launch.run is not None:
+                fuse.settled = True
+                launch.run.code, launch.run.outcomes = 0, frozenset({"completed"})
+                self._await_end(launch, launch.run, "exit", 0.5)
+
+    def lock(self) -> None:
+        place, how = self._place(), self.random.choice(("released", "expired"))
+        began = now()
+        ran = self.scene.call(
+            "lock", str(place), "--ttl", "2s" if how == "expired" else "1h", "--reason", "soak"
+        )
+        if ran.code != 0:
+            self._excused("lock", ran, began)
+            return
+        self.book.note("locks", Lock(str(place), how))
+        if how == "expired":
+            return
+        launch = self.book.note("launches", Launch(str(place), now(), expected="refused"))
+        ran = self.scene.call("launch", "demo", "-p", "exit 0", "--cwd", str(place))
+        launch.returned, launch.exit, launch.said = now(), ran.code, ran.err.strip()
+        while (ran := self.scene.call("unlock", str(place))).code != 0:
+            self._excused("unlock", ran, began)
+            self.over.wait(1.0)
+
+    def _line(self, file: Path, text: str) -> str:
+        return f'echo "{text}" >>{file}'
+
+    def _excused(self, verb: str, ran: Ran, since: float) -> None:
+        """A verb may fail for one reason alone, and has to say it."""
+        said = f"{verb}: exit {ran.code}: {ran.err.strip()}"
+        full = self.book.disk_was_full(since, now(), margin=0.5)
+        self.book.note("refused" if full else "wrong", said)
+
+
+def puppet_ended(puppet: Puppet) -> bool:
+    return _gone_within(puppet.identity, 0.0)
+
+
+def _gone_within(identity: ProcessIdentity, seconds: float) -> bool:
+    try:
+        with Handle(identity) as handle:
+            return handle.wait(seconds)
+    except Gone:
+        return True
+
+
+def _signal(identity: ProcessIdentity, number: signal.Signals) -> None:
+    try:
+        with Handle(identity) as handle:
+            handle.signal(number)
+    except Gone:
+        pass  # it was faster

@@ -1,0 +1,106 @@
+"""Where the soak plays: a home, a disk of its own for our state, five fake agents, a clock to set."""
+
+from __future__ import annotations
+
+import json
+import os
+import struct
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+from agentctl.testing import Stage
+from tests.fakes.stages import stages
+from tests.running import SOURCES, Ran, agentctl_in
+
+STEPPED = str(Path(__file__).parent / "stepped")
+ROOMY = "512m"  # as large as the disk may become
+SECRET = "what only we and the receiver know"
+WANTED = ("session.*", "launch.*", "hook.*", "lock.*", "fuse.*", "user.*", "events.gap", "daemon.*")
+
+
+class Scene:
+    def __init__(self, root: Path, port: int) -> None:
+        self.root, self.home = root, root / "home"
+        self.state = root / "state"
+        self.clock = root / "clock"
+        self.hooks, self.burned = root / "hooks", root / "burned"
+        for directory in (self.home, self.state, root / "work"):
+            directory.mkdir(parents=True)
+        _mount("-t", "tmpfs", "-o", f"size={ROOMY},mode=700", "tmpfs", str(self.state))
+        self.hooks.touch()
+        self.burned.touch()
+        self.set_clock(0.0)
+        self.stages: dict[str, Stage] = {}
+        for made in stages():
+            self._add(made)
+        self.environ = self._environ()
+        for stage in self.stages.values():
+            stage.environ = self.environ
+        config = f'[webhooks.flapping]\nurl = "http://127.0.0.1:{port}/hook"\nsecret = "{SECRET}"\n'
+        (self.state / "config.toml").write_text(f"{config}events = {json.dumps(WANTED)}\n")
+
+    def _add(self, made: type[Stage]) -> None:
+        stage = made(self.root)
+        self.stages[stage.adapter] = stage
+        if stage.adapter != "demo":  # which is built in
+            program = stage.install()
+            said = program.read_text()
+            program.write_text(said.replace(f"PYTHONPATH={SOURCES}", f"PYTHONPATH={STEPPED}:{SOURCES}"))
+
+    def _environ(self) -> dict[str, str]:
+        """Of all who play. Without a mark to confine them by: nobody else is in the room."""
+        given = {**next(iter(self.stages.values())).environ}
+        del given["AGENTCTL_CONFINE"]
+        return {
+            **given,
+            "PATH": f"{self.root}/bin:/usr/bin:/bin",
+            "PYTHONPATH": f"{STEPPED}:{SOURCES}",
+            "PYTHONDONTWRITEBYTECODE": "1",
+            "SOAK_CLOCK": str(self.clock),
+            "AGENTCTL_NO_DAEMON": "1",  # the driver starts them, and has a book of that
+        }
+
+    def call(self, *words: str) -> Ran:
+        return agentctl_in(self.environ, *words, cwd=str(self.root))
+
+    def ask(self, *words: str) -> dict[str, Any]:
+        ran = self.call(*words, "--json")
+        if ran.code != 0:
+            raise RuntimeError(f"agentctl {' '.join(words)}: {ran.code} {ran.err}")
+        return ran.json()
+
+    def place(self, name: str) -> Path:
+        made = self.root / "work" / name
+        made.mkdir()
+        return made
+
+    def set_clock(self, offset: float) -> None:
+        """For all who play, but for the shims, which are deaf to PYTHONPATH as to everything else."""
+        with open(self.clock, "r+b" if self.clock.exists() else "wb") as file:
+            file.write(struct.pack("d", offset))
+
+    def fill_disk(self) -> None:
+        """To the last block: made as small as what is on it, which takes no memory."""
+        status = os.statvfs(self.state)
+        used = (status.f_blocks - status.f_bfree) * status.f_frsize
+        _mount("-o", f"remount,size={max(used, status.f_frsize)}", str(self.state))
+
+    def free_disk(self) -> None:
+        _mount("-o", f"remount,size={ROOMY}", str(self.state))
+
+    def daemon(self, ready: int, errors: int) -> subprocess.Popen[bytes]:
+        return subprocess.Popen(
+            [sys.executable, "-m", "agentctl.daemon", "--ready", str(ready)],
+            env=self.environ,
+            cwd="/",
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=errors,
+            pass_fds=(ready,),
+        )
+
+
+def _mount(*words: str) -> None:
+    subprocess.run(["mount", *words], check=True, capture_output=True)
