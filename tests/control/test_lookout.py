@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from agentctl.control.lookout import Lookout
+from agentctl.control.lookout import NOTHING, Lookout
 from agentctl.testing import Puppet
 from tests.fakes.demo import DemoStage
 from tests.waiting import until
@@ -82,6 +82,68 @@ def test_a_directory_that_goes_and_comes_back(lookout: Lookout, tmp_path: Path) 
     assert lookout.wait(LONG).changed == {"x"}
 
 
+def test_each_write_of_a_record_is_counted(lookout: Lookout, tmp_path: Path) -> None:
+    record, beside = tmp_path / "7.json", tmp_path / "7.jsonl"
+    for path in (record, beside):
+        path.write_text("{}")
+    lookout.attend("x", [str(record), str(beside)], (), [str(record)])
+    over = lookout.over("x")
+    assert over == {str(record): 0}
+    lookout.was_read("x", str(record), over[str(record)], 1.0)
+    for text in ("1", "2", "3"):
+        record.write_text(text)
+    beside.write_text("of another kind")
+    assert lookout.wait(LONG).changed == {"x"}
+    written = lookout.written("x", str(record))
+    assert written is not None
+    assert written.most == 3
+    assert lookout.written("x", str(beside)) is None
+    assert lookout.written("y", str(record)) is None
+
+
+def test_a_record_is_told_when_it_is_whole(lookout: Lookout, tmp_path: Path) -> None:
+    record = tmp_path / "7.json"
+    record.write_text("{}")
+    lookout.attend("x", [str(record)], (), [str(record)])
+    with record.open("w") as file:
+        file.write("half")
+        file.flush()
+        happened = lookout.wait(LONG)
+        assert (happened.changed, happened.changing) == (frozenset(), {"x"})
+    happened = lookout.wait(LONG)
+    assert (happened.changed, happened.changing) == ({"x"}, frozenset())
+    new = tmp_path / "new"
+    new.write_text("whole")
+    lookout.wait(LONG)
+    new.rename(record)
+    assert lookout.wait(LONG).changed == {"x"}
+
+
+def test_a_database_is_told_apart_from_what_is_there_when_it_is_written(
+    lookout: Lookout, tmp_path: Path
+) -> None:
+    plain, log = tmp_path / "a" / "t.jsonl", tmp_path / "b" / "t.db-wal"
+    for path in (plain, log):
+        path.parent.mkdir()
+        path.touch()
+    lookout.attend("x", [str(plain)], ())
+    lookout.attend("y", [str(log)], ())
+    plain.write_text("1")
+    assert lookout.wait(LONG)[:2] == ({"x"}, frozenset())
+    log.write_text("1")
+    assert lookout.wait(LONG)[:2] == ({"y"}, {"y"})
+
+
+def test_who_opens_a_database_to_read_it_wakes_nobody(lookout: Lookout, tmp_path: Path) -> None:
+    """SQLite opens the log for writing even to read it."""
+    log = tmp_path / "t.db-wal"
+    log.touch()
+    lookout.attend("x", [str(log)], ())
+    with log.open("r+b") as file:
+        file.read()
+    assert lookout.wait(SHORT).changed == frozenset()
+
+
 def test_a_process_that_ends_wakes_once(lookout: Lookout, puppet: Puppet) -> None:
     assert lookout.attend("x", (), [puppet.identity])
     assert lookout.wait(SHORT).ended == frozenset()
@@ -104,7 +166,7 @@ def test_one_that_has_ended_before_is_news(lookout: Lookout, puppet: Puppet) -> 
 
 def test_another_thread_ends_the_wait(lookout: Lookout) -> None:
     threading.Thread(target=lookout.wake).start()
-    assert lookout.wait(LONG) == (frozenset(), frozenset(), False)
+    assert lookout.wait(LONG) == NOTHING
     for _ in range(100_000):  # more than a pipe holds
         lookout.wake()
     lookout.wait(0)

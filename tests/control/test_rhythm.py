@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentctl.control.rhythm import AGAIN, NEVER, REST, SELDOM, Rhythm
+from agentctl.control.rhythm import AGAIN, NEVER, REST, SELDOM, WHOLE, Rhythm
 
 
 def looked(rhythm: Rhythm, began: float, took: float, **found: bool) -> None:
@@ -19,29 +19,36 @@ def test_without_a_reason_never() -> None:
     assert rhythm.due == NEVER
 
 
-def test_a_change_is_looked_at_and_once_more_after_a_moment() -> None:
+def test_a_change_is_looked_at() -> None:
     rhythm = Rhythm()
-    rhythm.changed(10.0, 1000.0)
+    rhythm.changed(10.0, logged=False)
     assert rhythm.due == 10.0
-    assert rhythm.begins() == 1000.0
-    rhythm.ended(10.0, 10.001, fresh=False, doubtful=False, nameless=False)
+    looked(rhythm, 10.0, 0.001)
+    assert rhythm.due == NEVER
+
+
+def test_a_database_is_looked_at_once_more_after_a_moment() -> None:
+    rhythm = Rhythm()
+    rhythm.changed(10.0)
+    rhythm.changed(10.0, logged=False)
+    looked(rhythm, 10.0, 0.001)
     assert rhythm.due == 10.001 + AGAIN
     looked(rhythm, 10.3, 0.001)
     assert rhythm.due == NEVER
 
 
-def test_the_first_of_several_changes_is_the_news() -> None:
+def test_a_record_that_is_being_written_is_waited_for_but_not_for_ever() -> None:
     rhythm = Rhythm()
-    rhythm.changed(10.0, 1000.0)
-    rhythm.changed(11.0, 1001.0)
-    assert rhythm.begins() == 1000.0
-    assert rhythm.begins() is None
+    rhythm.changing(10.0)
+    assert rhythm.due == 10.0 + WHOLE
+    rhythm.changed(10.001, logged=False)
+    assert rhythm.due == 10.001
 
 
 def test_after_a_look_we_rest_but_not_from_an_end() -> None:
     rhythm = Rhythm()
     looked(rhythm, 10.0, 1.0)
-    rhythm.changed(11.0, 0.0)
+    rhythm.changed(11.0)
     assert rhythm.due == 11.0 + REST
     rhythm.now(11.5)
     assert rhythm.due == 11.5

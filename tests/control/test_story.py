@@ -6,7 +6,8 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentctl.control.story import Story, key_of
+from agentctl.control.story import STAMPED, Story, key_of
+from agentctl.control.writes import Written
 from agentctl.truth.clock import parse
 from agentctl.truth.event import Event
 from agentctl.truth.judge import judge
@@ -169,11 +170,31 @@ def test_a_transcript_of_an_open_turn_moves_all_the_time() -> None:
 def test_a_record_that_changed_before_it_said_this_said_something_else() -> None:
     told = story()
     told.tell(found("idle", 10.0), 100.0)
-    assert types(told.tell(found("running", 101.0), 101.1, news=101.001)) == ["session.running"]
-    missed = told.tell(found("idle", 102.5), 103.0, news=102.1)
+    once = told.tell(found("running", 101.0), 101.1, Written(1, 101.0))
+    assert types(once) == ["session.running"]
+    missed = told.tell(found("idle", 102.5), 103.0, Written(2, 102.1))
     assert types(missed) == ["events.gap", "session.idle"]
     data = missed[0].body["data"]
-    assert (parse(data["from"]), parse(data["to"])) == (102.1, 102.5)
+    assert (parse(data["from"]), parse(data["to"])) == (102.1 - STAMPED, 102.5)
+    unknown = told.tell(found("running", 104.0), 104.0, Written(None, 0.0))
+    assert types(unknown) == ["events.gap", "session.running"]
+    assert parse(unknown[0].body["data"]["from"]) == 102.5
+
+
+def test_a_gap_does_not_begin_before_what_was_told() -> None:
+    told = story()
+    told.tell(found("idle", 102.0), 102.0)
+    missed = told.tell(found("running", 102.5), 103.0, Written(3, 102.1))
+    assert parse(missed[0].body["data"]["from"]) == 102.0
+
+
+def test_a_record_that_moved_within_one_status_has_left_it_if_it_was_written_twice() -> None:
+    told = story()
+    told.tell(found("idle", 10.0), 100.0)
+    shell = found("idle", 20.0, note="background shell")
+    assert told.tell(shell, 101.0, Written(1, 20.0)) == []
+    again = told.tell(found("idle", 30.0), 102.0, Written(2, 25.0))
+    assert types(again) == ["events.gap", "session.idle"]
 
 
 STATES = st.sampled_from(["running", "idle", "waiting", "unknown", "stopped"])

@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from agentctl.control.traces import files_of, foreseen
+from agentctl.control.traces import files_of, foreseen, record_of
 from agentctl.truth import procfs
 from agentctl.truth.judge import judge
-from agentctl.truth.model import Evidence, Observation, Session
+from agentctl.truth.model import Authority, Evidence, Observation, Session
 from agentctl.truth.procfs import Process
 
 
@@ -22,6 +22,21 @@ def test_where_its_files_are() -> None:
     seen = Observation("demo", "s", evidence, transcript="/db/x.db", tied_by="/live/7.json")
     found = list(dict.fromkeys(files_of(Session(seen, judge(evidence)))))
     assert found == ["/db/x.db", "/db/x.db-wal", "/live/7.json", "/t/s@1.jsonl"]
+
+
+def test_the_record_of_one_is_a_file_as_a_whole() -> None:
+    def record(address: str, authority: Authority = "record") -> str | None:
+        evidence = (
+            Evidence("alive", "/live/other.json", "record"),
+            Evidence("idle", address, authority),
+        )
+        return record_of(Session(Observation("demo", "s", evidence), judge(evidence)))
+
+    assert record("/live/7.json") == "/live/7.json"
+    assert record("/db/x.db#ses_1") is None
+    assert record("/t/s.jsonl@512") is None
+    assert record("/t/s.jsonl", "journal") is None
+    assert record("proc:7@7") is None
 
 
 HOMES = {

@@ -47,6 +47,31 @@ def test_what_is_read_only_is_no_news(tmp_path: Path) -> None:
     inotify.close()
 
 
+def test_each_write_that_is_over_is_told_to_who_asks(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    counting, other = Inotify(closings=True), Inotify()
+    for inotify in (counting, other):
+        inotify.add(str(tmp_path))
+    for text in "abc":
+        (tmp_path / "file").write_text(text)
+    (tmp_path / "file").rename(tmp_path / "moved")
+    told = counting.read()
+    assert sum(news.closed for news in told) == 3
+    assert [news.name for news in told if news.whole and not news.closed] == [b"moved"]
+    assert not any(news.closed for news in other.read())
+    counting.close()
+    other.close()
+
+
+def test_more_than_one_read_can_hold(tmp_path: Path) -> None:
+    inotify = Inotify()
+    inotify.add(str(tmp_path))
+    for number in range(4000):
+        (tmp_path / f"{number:0100d}").touch()
+    assert len({news.name for news in inotify.read()}) == 4000
+    inotify.close()
+
+
 def test_a_watch_ends_with_its_directory_or_when_it_is_dropped(tmp_path: Path) -> None:
     (tmp_path / "one").mkdir()
     (tmp_path / "two").mkdir()

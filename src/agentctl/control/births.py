@@ -22,6 +22,7 @@ class Births:
     def __init__(self) -> None:
         self._fd = os.open("/proc/loadavg", os.O_RDONLY)
         self._boot = procfs.boot_id()
+        self._raw = b""
         self._last = self._given_out()
         self._young: dict[int, tuple[Process, float]] = {}  # with the moment after which it is not
 
@@ -31,6 +32,8 @@ class Births:
     def new(self) -> list[Process]:
         """Those that began, or became another program soon after. A thread's number may be among them,
         which costs its adapter a look and no more."""
+        if not self._young and os.pread(self._fd, 128, 0).rpartition(b" ")[2] == self._raw:
+            return []  # nearly always, ten times a second: nothing else is worth its time
         now, before, self._last = time.monotonic(), self._last, self._given_out()
         found = [p for pid in [*self._young] if (p := self._changed(pid, now)) is not None]
         for pid in self._numbers(before):
@@ -41,7 +44,8 @@ class Births:
         return found
 
     def _given_out(self) -> int:
-        return int(os.pread(self._fd, 128, 0).split()[4])
+        self._raw = os.pread(self._fd, 128, 0).rpartition(b" ")[2]
+        return int(self._raw)
 
     def _numbers(self, before: int) -> list[int]:
         """Those given out since. They begin anew when there are no more."""

@@ -19,14 +19,16 @@ from agentctl import asking
 from agentctl.adapters.registry import load, registered
 from agentctl.control import parting, traces
 from agentctl.control.births import Births
-from agentctl.control.lookout import Happened, Lookout
+from agentctl.control.lookout import NOTHING, Happened, Lookout
 from agentctl.control.rhythm import AGAIN, NEVER, Rhythm
 from agentctl.control.story import Key, Story, gap, key_of
+from agentctl.control.writes import Written
 from agentctl.truth import procfs
 from agentctl.truth.event import Event
 from agentctl.truth.judge import judge
 from agentctl.truth.look import may_be_named
 from agentctl.truth.model import Evidence, Observation, Problem, ProcessIdentity, Session
+from agentctl.truth.procfs import Process
 from agentctl.truth.survey import Survey, Wanted
 
 if TYPE_CHECKING:
@@ -68,6 +70,7 @@ class Observer:
         self._net = 0.0
         self._ours_changed: Callable[[], None] = lambda: None
         self._ours_again = NEVER
+        self._until = 0.0  # the next moment at which anything is due
 
     def stop(self) -> None:
         self._stopped = True
@@ -95,6 +98,7 @@ class Observer:
                 self._tell(told)
         self._story.begun = True
         self._net = time.monotonic() + NET
+        self._plan()
 
     def run(self) -> None:
         """Until stopped."""
@@ -103,10 +107,18 @@ class Observer:
 
     def step(self, most: float = BEAT) -> None:
         """Wait for what comes next, for no longer than that, and tell of it."""
-        now = time.monotonic()
-        until = min(self._ours_again, *(rhythm.due for rhythm in self._rhythm.values()))
-        self._heard(self._lookout.wait(min(most, until - now)))
-        now = time.monotonic()
+        happened = self._lookout.wait(min(most, self._until - time.monotonic()))
+        born = self._births.new()
+        if happened is not NOTHING or born:  # mostly not, ten times a second
+            self._heard(happened, born)
+        if (now := time.monotonic()) >= self._until:
+            self._due(now)
+
+    def _plan(self) -> None:
+        dues = (rhythm.due for rhythm in self._rhythm.values())
+        self._until = min(self._net, self._ours_again, *dues)
+
+    def _due(self, now: float) -> None:
         if now >= self._ours_again:
             self._ours_again = NEVER
             self._ours_changed()
@@ -115,8 +127,11 @@ class Observer:
             for rhythm in self._rhythm.values():
                 rhythm.now(now)
         for name, rhythm in self._rhythm.items():
-            if rhythm.due <= now and not self._stopped:
-                self._tell(self._look(name))
+            for _ in range(2):  # what is watched from now on may have changed before: at once again
+                if rhythm.due <= now and not self._stopped:
+                    self._tell(self._look(name))
+                    now = time.monotonic()
+        self._plan()
 
     def launched(self, adapter: str, session_id: str | None) -> None:
         """Somebody launched this: it may have come and gone between two of our looks."""
@@ -125,38 +140,48 @@ class Observer:
         self._rhythm[adapter].now(time.monotonic())
         if session_id is not None and (adapter, session_id) not in self._story.words:
             self._tell(self._resolved((adapter, session_id)))
+        self._plan()
 
     # what woke us
 
-    def _heard(self, happened: Happened) -> None:
-        now, moment = time.monotonic(), time.time()
+    def _heard(self, happened: Happened, born: list[Process]) -> None:
+        now = time.monotonic()
         for name in happened.changed - {OURS}:
-            self._rhythm[name].changed(now, moment)
+            self._rhythm[name].changed(now, logged=name in happened.logged)
+        for name in happened.changing:
+            self._rhythm[name].changing(now)
         if OURS in happened.changed:
             self._ours_changed()
             self._ours_again = now + AGAIN
-        for key, session in self._last.items():
+        for key, session in self._last.items() if happened.ended else ():
             owner = session.seen.owner
             if owner is not None and owner.identity in happened.ended:
                 self._rhythm[key[0]].now(now)
-        if happened.lost:
-            self._tell([gap(moment, moment, LOST)])
-        for process in self._births.new():
+        if happened.lost is not None:
+            self._tell([gap(happened.lost, time.time(), LOST)])
+        for process in born:
             for name, comms in self._comms.items():
                 if may_be_named(process.comm, comms):
                     self._rhythm[name].born(now)
+        self._plan()
 
     # looking
 
     def _look(self, adapter: str, wanted: Wanted | None = None) -> list[Event]:
         rhythm = self._rhythm[adapter]
-        news, began = rhythm.begins(), time.monotonic()
+        rhythm.begins()
+        began, moment, over = time.monotonic(), time.time(), self._lookout.over(adapter)
         found = self._ask(adapter, wanted or self._whose_end(adapter))
+        self._heard(self._lookout.wait(0), [])  # what was written before we had read it, too
         told: list[Event] = []
         rows = {key_of(session): session for session in found.sessions}
         for key, session in rows.items():
             if session.verdict.status != "stopped" or key in self._story.living or wanted is not None:
-                told += self._told(key, session, news)
+                record = traces.record_of(session)
+                written = self._lookout.written(adapter, record) if record in over else None
+                told += self._told(key, session, written)
+                if record in over and key not in self._doubted:
+                    self._lookout.was_read(adapter, record, over[record], moment)
         bare = {s.seen.owner.identity for s in rows.values() if s.seen.owner and not s.seen.session_id}
         for key in [k for k in self._story.living if k[0] == adapter and k not in rows]:
             if self._story.words[key].process not in bare:  # else it may run it still, and hides it
@@ -200,18 +225,19 @@ class Observer:
         paths = [path for session in mine for path in traces.files_of(session)]
         paths += [path for session in mine for path in traces.foreseen(session, self._environ)]
         owners = {s.seen.owner.identity for s in mine if s.seen.owner is not None}
-        return self._lookout.attend(adapter, paths, owners)
+        records = {record for session in mine if (record := traces.record_of(session)) is not None}
+        return self._lookout.attend(adapter, paths, owners, records)
 
     # telling
 
-    def _told(self, key: Key, session: Session, news: float | None = None) -> list[Event]:
+    def _told(self, key: Key, session: Session, written: Written | None = None) -> list[Event]:
         now = time.monotonic()
         if self._unclear(key, session):
             since = self._doubted.setdefault(key, now)
             if now < since + DOUBT:
                 return []
         self._doubted.pop(key, None)
-        return self._story.tell(session, time.time(), news)
+        return self._story.tell(session, time.time(), written)
 
     def _unclear(self, key: Key, session: Session) -> bool:
         verdict, word = session.verdict, self._story.words.get(key)

@@ -7,22 +7,23 @@ NEVER = float("inf")
 # After a look we rest through nine times what it took, unless a process ends: an agent that writes all
 # the time costs a tenth of a processor at most.
 REST = 9
-# Seconds after a look that a change woke us for, after which we look once more. What is written to a
+# Seconds after a look that a database woke us for, after which we look once more. What is written to a
 # database's log counts when the log's index says so: that comes later, by a moment, and wakes nobody.
 AGAIN = 0.25
+# Seconds within which a record that is being written is whole; if not, it is looked at as it is.
+WHOLE = 0.005
 SOON = 0.005  # seconds to the second look at what is not clear yet; then twice as long, and so on
 NAMELESS = 0.05  # the same for a process that has no session yet: nobody knows which file to watch
 SELDOM = 0.25, 10.0  # seconds, at most, between two such looks
 
 
 class Rhythm:
-    """All moments are of one clock, but for `news`, which is told: that is the time of day."""
+    """All moments are of one clock."""
 
     def __init__(self) -> None:
         self.due = NEVER
         self._rested = 0.0  # until then we rest
-        self._news: float | None = None
-        self._woken = False  # by a change, for the look that goes on
+        self._logged = self._once_more = False  # a database was written, before the look that goes on
         self._unclear = self._unnamed = 0  # looks that left something open, one after the other
 
     def now(self, now: float) -> None:
@@ -35,18 +36,19 @@ class Rhythm:
         self.due = min(self.due, now)
         self._unnamed = 0
 
-    def changed(self, now: float, moment: float) -> None:
-        """A file has changed."""
+    def changed(self, now: float, *, logged: bool = True) -> None:
+        """A file has changed. `logged`: it may be a database."""
         self.due = min(self.due, max(now, self._rested))
-        if self._news is None:
-            self._news = moment
+        self._logged |= logged
 
-    def begins(self) -> float | None:
-        """A look begins. When the first change came that it is to tell of."""
+    def changing(self, now: float) -> None:
+        """A record is being written: it is whole in a moment, which will be told."""
+        self.due = min(self.due, max(now + WHOLE, self._rested))
+
+    def begins(self) -> None:
+        """A look begins."""
         self.due = NEVER
-        news, self._news = self._news, None
-        self._woken = news is not None
-        return news
+        self._once_more, self._logged = self._logged, False
 
     def ended(self, began: float, now: float, *, fresh: bool, doubtful: bool, nameless: bool) -> None:
         """A look is over. `fresh`: something new is watched from now on, and may have changed before."""
@@ -55,7 +57,7 @@ class Rhythm:
         self._unnamed = self._unnamed + 1 if nameless else 0
         if fresh:
             self.due = min(self.due, now)
-        if self._woken:
+        if self._once_more:
             self.due = min(self.due, max(self._rested, now + AGAIN))
         if doubtful:
             self.due = min(self.due, now + min(SELDOM[0], SOON * 2.0 ** min(self._unclear, 20)))

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple
 
+from agentctl.control.writes import Written
 from agentctl.truth.clock import rfc3339
 from agentctl.truth.event import Event
 from agentctl.truth.judge import ACTIVITY
@@ -17,9 +18,9 @@ from agentctl.wire import events
 
 Key = tuple[str, str]  # adapter; session id, or the address of a process that has none
 
-# Seconds between the moment that an agent writes into its record and the moment that the kernel tells of
-# that write: it stamps first and writes then, with a clock of milliseconds.
-GRAIN = 0.005
+# Seconds, at most, between the moment that an agent writes into its record and that of the write: it
+# stamps first and writes then.
+STAMPED = 1.0
 
 
 class Word(NamedTuple):
@@ -45,17 +46,17 @@ class Story:
         self.since = since
         self.begun = False  # from then on, whatever is new is new
 
-    def tell(self, session: Session, now: float, news: float | None = None) -> list[Event]:
-        """What has changed. `news`: when its files first changed since the last look at it."""
+    def tell(self, session: Session, now: float, written: Written | None = None) -> list[Event]:
+        """What has changed. `written`: how often its record was, since the last look at it."""
         key = key_of(session)
         word, before = _said_now(session), self.words.get(key)
         if before is None and self._has_a_name(session):
             return []
         self._note(key, word)
         told = self._arrival(session, key, before, word, now)
-        if told or before is None or before[:2] != word[:2] or _again(session, before, word):
+        if told or before is None or before[:2] != word[:2] or _again(session, before, word, written):
             if before is not None and not told:
-                told += _unseen(session, before, word, now, news)
+                told += _unseen(session, before, word, now, written)
             told.append(_event(f"session.{word.status}", session, now, word.at))
         return told
 
@@ -67,19 +68,19 @@ class Story:
         self, session: Session, key: Key, before: Word | None, word: Word, now: float
     ) -> list[Event]:
         """Whether it began, or a process began to run it."""
-        owner, began = word.process, _began(session)
-        started = [_event("session.started", session, now, began)]
+        owner = word.process
         if owner is not None and self._was_nameless((key[0], owner.address), key):
             return [_event("session.identified", session, now, None, was=owner.address)]
         if before is None:
-            fresh = self.begun or (self.since is not None and (began or 0.0) >= self.since)
-            return started if fresh else []
+            began = _began(session) or 0.0
+            fresh = self.begun or (self.since is not None and began >= self.since)
+            return [_started(session, now)] if fresh else []
         if before.status == "stopped":
-            return started if word.status != "stopped" else []
+            return [_started(session, now)] if word.status != "stopped" else []
         if owner is None or before.process in (None, owner):
             return []
         reason = "another process runs it now; the end of the one before was not seen"
-        return [gap(before.at or now, now, reason, session), *started]
+        return [gap(before.at or now, now, reason, session), _started(session, now)]
 
     def _has_a_name(self, session: Session) -> bool:
         """Whether a process that shows no session was told of with one: some agents hide it a moment
@@ -120,6 +121,10 @@ def _event(kind: str, session: Session, now: float, at: float | None, **data: ob
     return Event(kind, now, at, adapter, subject, group, events.body(session, **data))
 
 
+def _started(session: Session, now: float) -> Event:
+    return _event("session.started", session, now, _began(session))
+
+
 def _word(event: Event) -> Word | None:
     """What was said, from how it was said. None: by another version, or not of a status."""
     session, data = event.body.get("session"), event.body.get("data", {})
@@ -149,30 +154,39 @@ def _decisive(session: Session) -> Evidence | None:
     return next((e for e in session.verdict.used if e.claim in sought), None)
 
 
-def _again(session: Session, before: Word, word: Word) -> bool:
+def _again(session: Session, before: Word, word: Word, written: Written | None) -> bool:
     """Whether it has left its status meanwhile, and come back. An agent's transcript says of a turn that
     is open only what was written last, which moves all the time; a record says since when. A record
-    whose word is another one has moved within what is one status for us. What we derived has a moment of
-    ours, which comes out a millisecond more or less."""
+    whose word is another one has moved within what is one status for us, if it was written once. What we
+    derived has a moment of ours, which comes out a millisecond more or less."""
     piece = _decisive(session)
     if piece is None or None in (before.at, word.at) or word.status in ("stopped", "unknown"):
         return False
     if before.at == word.at or piece.authority == "derived":
         return False
-    return before.note == word.note if piece.authority == "record" else piece.claim != "working"
+    if piece.authority == "record":
+        return before.note == word.note or _often(written)
+    return piece.claim != "working"
 
 
-def _unseen(session: Session, before: Word, word: Word, now: float, news: float | None) -> list[Event]:
+def _unseen(
+    session: Session, before: Word, word: Word, now: float, written: Written | None
+) -> list[Event]:
     """Whether there was anything between the two that nobody looked at."""
-    piece = _decisive(session)
+    began = max(before.at or 0.0, written.since - STAMPED if written is not None else 0.0)
     if before[:2] == word[:2]:
         reason = f"it was something else in between, and is {word.status} again"
-        return [gap(before.at or now, word.at or now, reason, session)]
-    if piece is None or piece.authority != "record" or piece.at is None or news is None:
+        return [gap(min(began or now, word.at or now), word.at or now, reason, session)]
+    piece = _decisive(session)
+    if piece is None or piece.authority != "record" or piece.at is None or not _often(written):
         return []
-    if piece.at <= news + GRAIN:  # what woke us is what it says
-        return []
-    return [gap(news, piece.at, "its record changed more than once between two looks", session)]
+    reason = "its record was written more than once between two looks"
+    return [gap(min(began or now, piece.at), piece.at, reason, session)]
+
+
+def _often(written: Written | None) -> bool:
+    """Whether it may have said something that was not read. Once: that is what it says now."""
+    return written is not None and (written.most is None or written.most > 1)
 
 
 def _began(session: Session) -> float | None:

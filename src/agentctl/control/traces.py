@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from agentctl.adapters.registry import load
+from agentctl.truth.judge import ACTIVITY
 from agentctl.truth.look import Look
 from agentctl.truth.model import Session
 
@@ -27,6 +28,16 @@ def files_of(session: Session) -> Iterator[str]:
         place = _PLACE.fullmatch(address)
         if place and not address.startswith("/proc"):
             yield place[1]
+
+
+def record_of(session: Session) -> str | None:
+    """The file that says what it is doing, and nothing else: a whole, written anew for each change."""
+    for piece in session.seen.evidence:
+        if piece.authority == "record" and piece.claim in ACTIVITY:
+            place = _PLACE.fullmatch(piece.address)
+            if place and place[1] == piece.address and not piece.address.startswith("/proc"):
+                return piece.address
+    return None
 
 
 def gives_no_sign(session: Session) -> bool:

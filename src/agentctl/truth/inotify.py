@@ -21,6 +21,8 @@ from agentctl.truth.files import translated
 _CHANGES = 0x002 | 0x040 | 0x080 | 0x100 | 0x200 | 0x800
 _OF_ITSELF = 0x800 | 0x2000 | 0x4000 | 0x8000  # MOVE_SELF, UNMOUNT, Q_OVERFLOW, IGNORED
 _CAME = 0x080 | 0x100
+_CLOSED = 0x008  # IN_CLOSE_WRITE
+_MOVED_HERE = 0x080
 _OVERFLOW = 0x4000
 _IGNORED = 0x8000
 _NONBLOCK = os.O_NONBLOCK | os.O_CLOEXEC
@@ -53,11 +55,24 @@ class News(NamedTuple):
         """A name that was not there before, or names another file now."""
         return bool(self.mask & _CAME)
 
+    @property
+    def closed(self) -> bool:
+        """Who had it open for writing is done: told only to who asked for that."""
+        return bool(self.mask & _CLOSED)
+
+    @property
+    def whole(self) -> bool:
+        """What was to be written is there: closed, or put in the place of what was there."""
+        return bool(self.mask & (_CLOSED | _MOVED_HERE))
+
 
 class Inotify:
-    """Watches of directories. `fileno` is readable when there is news."""
+    """Watches of directories. `fileno` is readable when there is news. With `closings`, each write that
+    is over is told too: the kernel makes one of several equal changes in a row, but not of these, since
+    each has a change before it. So they can be counted."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, closings: bool = False) -> None:
+        self._mask = _CHANGES | (_CLOSED if closings else 0)
         self._libc = ctypes.CDLL(None, use_errno=True)
         if not hasattr(self._libc, "inotify_init1"):
             raise Unsupported("inotify", "not available here")
@@ -73,7 +88,7 @@ class Inotify:
 
     def add(self, directory: str) -> int:
         """Its watch: the same for the same directory. Raises SourceError."""
-        watch: int = self._libc.inotify_add_watch(self._fd, os.fsencode(directory or "/"), _CHANGES)
+        watch: int = self._libc.inotify_add_watch(self._fd, os.fsencode(directory or "/"), self._mask)
         if watch < 0:
             number = ctypes.get_errno()
             raise translated(OSError(number, os.strerror(number)), directory)
@@ -84,10 +99,15 @@ class Inotify:
 
     def read(self) -> list[News]:
         """All there is; none if there is none."""
-        try:
-            return list(_news(os.read(self._fd, _BUFFER)))
-        except BlockingIOError:
-            return []
+        found: list[News] = []
+        while True:
+            try:
+                data = os.read(self._fd, _BUFFER)
+            except BlockingIOError:
+                return found
+            found += _news(data)
+            if len(data) < _BUFFER // 2:  # there was room for more
+                return found
 
 
 def _news(data: bytes) -> Iterator[News]:
