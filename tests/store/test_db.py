@@ -7,7 +7,8 @@ from typing import cast
 import pytest
 
 from agentctl.errors import Gone, Malformed, Unsupported
-from agentctl.store import db
+from agentctl.store import db, journal
+from agentctl.truth.event import Event
 
 
 @pytest.fixture
@@ -108,3 +109,14 @@ def test_it_does_not_wait_for_what_will_not_pass(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(db, "PATIENCE", 0.0)
     with pytest.raises(sqlite3.OperationalError):
         db._write_ahead(cast("sqlite3.Connection", _Busy(10**6, sqlite3.SQLITE_BUSY)))
+
+
+def test_that_a_process_has_a_session_is_the_last_word_on_it_without_one(path: str) -> None:
+    nameless = Event("session.running", 1.0, None, "demo", "proc:7@7")
+    named = Event("session.identified", 2.0, None, "demo", "s1", body={"data": {"was": "proc:7@7"}})
+    idle = Event("session.idle", 3.0, None, "demo", "s1")
+    journal.record(path, [nameless, named, idle])
+    assert [event.type for event in journal.last_told(path)] == ["session.identified", "session.idle"]
+    with db.transaction(path) as connection:
+        assert journal.prune(connection, 10.0) == 2
+    assert [event.type for event in journal.last_told(path)] == ["session.idle"]

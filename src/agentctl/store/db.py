@@ -117,6 +117,17 @@ MIGRATIONS = (
     ) strict
     """,
     "create index fuse_phase on fuse (phase, due_at)",
+    # of a process that has got a session, that it has is the last word
+    "drop view last_word",
+    """
+    create view last_word as
+        select max(seq) as seq, type from (
+            select seq, type, adapter, subject from event where type glob 'session.*'
+            union all
+            select seq, 'session.stopped', adapter, json_extract(body, '$.data.was') from event
+            where type = 'session.identified'
+        ) group by adapter, subject
+    """,
 )
 
 
