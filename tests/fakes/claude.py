@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import random
 import signal
 import sys
 import time
@@ -147,7 +148,8 @@ class Claude(Player):
         if self.version < "2.1.2":  # never with -p
             return
         self.record.pop("waitingFor", None)
-        self.record |= {"status": word, "updatedAt": _ms(), "statusUpdatedAt": _ms()}
+        now = _ms()
+        self.record |= {"status": word, "updatedAt": now, "statusUpdatedAt": now}
         if waiting_for is not None:
             self.record["waitingFor"] = waiting_for
         self._write_record()
@@ -285,6 +287,19 @@ class Claude(Player):
         self._append(self._reply(_text("launched"), "end_turn"))
         ended = self._message("system", subtype="turn_duration", pendingBackgroundAgentCount=1)
         self._append(ended, *self._bookkeeping())
+
+    def flicker(self, rate: str, seconds: str) -> None:
+        """Changes its status so many times a second, and keeps a book of it: as no agent does, but as
+        many may together. Never the same twice in a row, never two in one millisecond."""
+        rng, book = random.Random(os.getpid()), []
+        words = [("busy", None), ("idle", None), ("waiting", "permission prompt")]
+        began, word = time.monotonic(), words[1]
+        for number in range(int(float(rate) * float(seconds))):
+            time.sleep(max(0.001, began + (number + 1) / float(rate) - time.monotonic()))
+            word = rng.choice([other for other in words if other != word])
+            self._status(*word)
+            book.append([word[0], self.record["statusUpdatedAt"]])
+        Path(f"{self.home}/book-{self.session}.json").write_text(json.dumps(book), encoding="utf-8")
 
     def clear(self) -> None:
         """/clear: a new session in the same process, its transcript made at once."""

@@ -1,0 +1,275 @@
+"""What the daemon costs while it watches, and how soon it tells: in a room of its own, where nobody
+else's processes begin and end.
+
+    python -m tests.bench.watching ROOT SECONDS TIMES      one line of JSON: see `Watched`
+
+CPU time is what the kernel counts for the whole process, ended threads included. How soon is the moment
+at which a reader of `agentctl events --json` has the line, less the moment of the kill or of the write.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import statistics
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from queue import Empty, Queue
+from typing import Any, NamedTuple
+
+from agentctl.control import holder
+from agentctl.rehearsal import room
+from agentctl.store import db, journal
+from agentctl.truth import pidfd
+from agentctl.truth.event import Event
+from tests.bench import corpus
+from tests.bench.live import Troupe
+
+AGENTCTL = os.path.join(os.path.dirname(sys.executable), "agentctl")
+LIVE = 20
+PATIENCE = 20.0  # seconds for one event: then it is lost, and the benchmark with it
+STEP = 5.0  # seconds between two changes of the one that is at work
+SETTLE = 6.0  # seconds after which a new process is not young any more: see `control/births.py`
+
+
+class Watched(NamedTuple):
+    """Seconds, but where it says otherwise."""
+
+    quiet: float  # share of one core, all quiet
+    working: float  # the same, one of them at work
+    laden: float  # and with a long history on disk and in the journal
+    memory: float  # MB that are the daemon's own
+    laden_memory: float
+    start: float  # until the daemon answers
+    laden_start: float
+    deaths: list[float]
+    changes: list[float]
+    load: float
+
+
+class Scale(NamedTuple):
+    seconds: float = 60.0
+    times: int = 40
+    history: int = 5000
+    rows: int = 100_000
+
+
+def measure(root: Path, scale: Scale, live: int = LIVE) -> Watched:
+    with Troupe(root / "few") as troupe:
+        troupe.grow_to(live)
+        with daemon(troupe.environ) as (pid, start):
+            time.sleep(SETTLE)
+            quiet = cpu_share(pid, scale.seconds)
+            working = _at_work(troupe, pid, scale.seconds)
+            memory = own_megabytes(pid)
+            changes = _changes(troupe, scale.times)
+            deaths = _deaths(troupe, scale.times, live)
+    laden_root = root / "many"
+    corpus.build(laden_root / "home", scale.history, now=time.time())
+    with Troupe(laden_root) as troupe:
+        troupe.grow_to(live)
+        _fill_journal(Path(troupe.environ["AGENTCTL_HOME"]), scale.rows)
+        with daemon(troupe.environ) as (pid, laden_start):
+            time.sleep(SETTLE)
+            laden = _at_work(troupe, pid, scale.seconds)
+            laden_memory = own_megabytes(pid)
+    return Watched(
+        quiet, working, laden, memory, laden_memory, start, laden_start, deaths, changes,
+        os.getloadavg()[0],
+    )  # fmt: skip
+
+
+def in_a_room(root: Path, scale: Scale) -> Watched:
+    """The same, where there can be a room; else here."""
+    words = [sys.executable, "-m", "tests.bench.watching", str(root), json.dumps(scale)]
+    if room.obstacle() is None:
+        words = room.words(words, [str(root)] if str(root).startswith("/tmp/") else [])
+    ran = subprocess.run(words, stdout=subprocess.PIPE, check=True)
+    return Watched(*json.loads(ran.stdout.splitlines()[-1]))
+
+
+# the daemon
+
+
+@contextmanager
+def daemon(environ: Mapping[str, str]) -> Iterator[tuple[int, float]]:
+    """Its pid, and how long it took until it answered."""
+    began = time.perf_counter()
+    subprocess.run([AGENTCTL, "daemon", "start"], env=environ, stdout=subprocess.DEVNULL, check=True)
+    took = time.perf_counter() - began
+    found = holder.proven(environ["AGENTCTL_HOME"])
+    assert found is not None
+    try:
+        yield found.identity.pid, took
+    finally:
+        subprocess.run([AGENTCTL, "daemon", "stop"], env=environ, stdout=subprocess.DEVNULL, check=True)
+
+
+def cpu_seconds(pid: int) -> float:
+    """By the clock that the kernel keeps for each process (CPUCLOCK_SCHED)."""
+    return time.clock_gettime((~pid << 3) | 2)
+
+
+def cpu_share(pid: int, seconds: float) -> float:
+    """Of one core, while nothing else is done."""
+    began, used = time.monotonic(), cpu_seconds(pid)
+    time.sleep(seconds)
+    return (cpu_seconds(pid) - used) / (time.monotonic() - began)
+
+
+def own_megabytes(pid: int) -> float:
+    lines = Path(f"/proc/{pid}/smaps_rollup").read_text(encoding="ascii").splitlines()
+    return sum(int(line.split()[1]) for line in lines if line.startswith("Private_")) / 1024
+
+
+def _at_work(troupe: Troupe, pid: int, seconds: float) -> float:
+    """One agent opens and closes its turn again and again, the others are quiet."""
+    _, puppet = troupe.puppets[0]
+    began, used, step = time.monotonic(), cpu_seconds(pid), 0
+    while time.monotonic() < began + seconds:
+        puppet.do(("rest", "work")[step % 2])
+        step += 1
+        time.sleep(min(STEP, seconds / 2))
+    return (cpu_seconds(pid) - used) / (time.monotonic() - began)
+
+
+def _fill_journal(state: Path, rows: int) -> None:
+    """As many lines as a busy week leaves, of sessions that have ended."""
+    state.mkdir(parents=True, exist_ok=True)
+    now, body = time.time(), {"session": {"status": "stopped"}, "evidence": [], "data": {}}
+    with db.transaction(str(state / "state.db")) as connection:
+        for number in range(rows):
+            seen, subject = now - 6 * 86400 + number, f"ended-{number % 5000}"
+            journal.append(
+                connection, Event("session.stopped", seen, seen, "codex", subject, None, body)
+            )
+
+
+# how soon
+
+
+class Stream:
+    """What `agentctl events --json` prints, with the moment at which it was read. A context manager."""
+
+    def __init__(self, environ: Mapping[str, str], *words: str) -> None:
+        self._child = subprocess.Popen(
+            [AGENTCTL, "events", "--json", *words], env=environ, stdout=subprocess.PIPE
+        )
+        self._told: Queue[tuple[float, dict[str, Any]]] = Queue()
+        self._reader = threading.Thread(target=self._read, daemon=True)
+
+    def __enter__(self) -> Stream:
+        self._reader.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._child.terminate()  # our own child
+        self._child.wait(PATIENCE)
+        self._reader.join(PATIENCE)
+        assert self._child.stdout is not None
+        self._child.stdout.close()
+
+    def _read(self) -> None:
+        assert self._child.stdout is not None
+        for line in self._child.stdout:
+            now = time.time()
+            self._told.put((now, json.loads(line)))
+
+    def next(self, wanted: Callable[[dict[str, Any]], bool]) -> tuple[float, dict[str, Any]]:
+        end = time.monotonic() + PATIENCE
+        while (left := end - time.monotonic()) > 0:
+            try:
+                moment, event = self._told.get(timeout=left)
+            except Empty:
+                break
+            if wanted(event):
+                return moment, event
+        raise RuntimeError("an event was not told")
+
+
+def _about(session: str | None, kind: str) -> Callable[[dict[str, Any]], bool]:
+    def wanted(event: dict[str, Any]) -> bool:
+        about = event.get("session") or {}
+        return bool(event["type"] == kind and about.get("id") == session)
+
+    return wanted
+
+
+def _changes(troupe: Troupe, times: int) -> list[float]:
+    """The record of one is changed in place, as its agent does."""
+    stage, puppet = next((s, p) for s, p in troupe.puppets if s.adapter == "claude-code")
+    record = stage.records(puppet)[0]
+    said, took = json.loads(record.read_text(encoding="utf-8")), []
+    with Stream(troupe.environ, "--session", str(puppet.session_id)) as stream:
+        _listening(stream, puppet)
+        for number in range(times):
+            word, kind = (("busy", "session.running"), ("idle", "session.idle"))[number % 2]
+            moment = time.time()
+            stamp = int(moment * 1000)
+            said |= {"status": word, "updatedAt": stamp, "statusUpdatedAt": stamp}
+            record.write_text(json.dumps(said), encoding="utf-8")
+            seen, _ = stream.next(_about(puppet.session_id, kind))
+            took.append(seen - moment)
+            time.sleep(0.5 + number * 0.0137 % 0.25)  # past the second look, at any moment of a beat
+    return took
+
+
+def _listening(stream: Stream, puppet: Any) -> None:
+    """Until what it does is heard."""
+    puppet.do("rest")
+    time.sleep(2.0)
+    puppet.do("work")
+    stream.next(lambda event: event["type"] == "session.running")
+    puppet.do("rest")
+    stream.next(lambda event: event["type"] == "session.idle")
+    time.sleep(1.0)
+
+
+def _deaths(troupe: Troupe, times: int, live: int) -> list[float]:
+    took: list[float] = []
+    with Stream(troupe.environ) as stream:
+        _listening(stream, troupe.puppets[0][1])
+        while len(took) < times:
+            stage, puppet = troupe.puppets.pop()
+            with pidfd.Handle(puppet.identity) as handle:
+                moment = time.time()
+                handle.signal(signal.SIGKILL)
+                seen, _ = stream.next(_about(puppet.session_id, "session.stopped"))
+            took.append(seen - moment)
+            puppet.reap()
+            stage.puppets.remove(puppet)
+            if len(troupe.puppets) < live - 3:  # the next are born while nobody is killed
+                troupe.grow_to(live)
+                time.sleep(SETTLE)
+            else:
+                time.sleep(0.4 + len(took) * 0.0137 % 0.25)
+    return took
+
+
+def percentile(found: list[float], share: float) -> float:
+    return sorted(found)[min(len(found) - 1, int(len(found) * share))]
+
+
+def told(found: Watched) -> str:
+    ms = {name: [1000 * t for t in getattr(found, name)] for name in ("deaths", "changes")}
+    spread = "; ".join(
+        f"{name} median {statistics.median(t):.1f} p95 {percentile(t, 0.95):.1f} ms (n={len(t)})"
+        for name, t in ms.items()
+    )
+    return (
+        f"quiet {found.quiet:.3%} working {found.working:.3%} laden {found.laden:.3%}; "
+        f"own {found.memory:.1f} MB, laden {found.laden_memory:.1f} MB; "
+        f"start {found.start:.2f} s, laden {found.laden_start:.2f} s; {spread}; load {found.load}"
+    )
+
+
+if __name__ == "__main__":
+    measured = measure(Path(sys.argv[1]), Scale(*json.loads(sys.argv[2])))
+    print(told(measured), file=sys.stderr)
+    print(json.dumps(measured))
