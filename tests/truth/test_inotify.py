@@ -49,9 +49,10 @@ def test_what_is_read_only_is_no_news(tmp_path: Path) -> None:
 
 def test_each_write_that_is_over_is_told_to_who_asks(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
-    counting, other = Inotify(closings=True), Inotify()
-    for inotify in (counting, other):
-        inotify.add(str(tmp_path))
+    counting, other = Inotify(), Inotify()
+    watch = counting.add(str(tmp_path), closings=True)
+    assert counting.add(str(tmp_path)) == watch
+    other.add(str(tmp_path))
     for text in "abc":
         (tmp_path / "file").write_text(text)
     (tmp_path / "file").rename(tmp_path / "moved")

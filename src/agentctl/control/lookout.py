@@ -35,7 +35,7 @@ class Lookout:
     """Each watcher has its own files and processes; two may share one."""
 
     def __init__(self) -> None:
-        self._inotify = Inotify(closings=True)
+        self._inotify = Inotify()
         self._wake, self._waker = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
         self._poll = select.epoll()  # many processes take no longer than few
         self._poll.register(self._inotify, select.EPOLLIN)
@@ -95,9 +95,9 @@ class Lookout:
         """Watch these for this watcher, and nothing else; of `records` count each write. Whether there
         is anything new among them: then it may have changed before it was watched."""
         self.problems[watcher] = []
-        before = self._places.get(watcher), self._records.get(watcher)
-        news = self._watch_files(watcher, dict.fromkeys(paths))
+        before = self._places.get(watcher), self._records.get(watcher, frozenset())
         self._records[watcher] = frozenset(records)
+        news = self._watch_files(watcher, dict.fromkeys(paths), self._records[watcher] - before[1])
         if before != (self._places[watcher], self._records[watcher]):
             self._index()
         self._owners[watcher] = frozenset(processes)
@@ -166,15 +166,17 @@ class Lookout:
             self._index()
         return concerned
 
-    def _watch_files(self, watcher: str, paths: dict[str, None]) -> bool:
+    def _watch_files(self, watcher: str, paths: dict[str, None], counted: frozenset[str]) -> bool:
+        """`counted`: of which each write is, from now on."""
         before, now = self._places.get(watcher, {}), {}
         for path in paths:
             known = before.get(path)
-            if known is not None and known[1] == os.fsencode(os.path.basename(path)):
+            there = known is not None and known[1] == os.fsencode(os.path.basename(path))
+            if known is not None and there and path not in counted:
                 now[path] = known  # not one whose directory was yet to come
                 continue
             try:
-                now[path] = nearest(self._inotify, path)
+                now[path] = nearest(self._inotify, path, closings=path in counted)
             except SourceError as error:  # its directory is closed to us, or there are no more watches
                 self.problems[watcher].append(Problem(watcher, error.kind, error.why, error.source))
         self._places[watcher] = now

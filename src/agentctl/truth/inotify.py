@@ -67,12 +67,10 @@ class News(NamedTuple):
 
 
 class Inotify:
-    """Watches of directories. `fileno` is readable when there is news. With `closings`, each write that
-    is over is told too: the kernel makes one of several equal changes in a row, but not of these, since
-    each has a change before it. So they can be counted."""
+    """Watches of directories. `fileno` is readable when there is news."""
 
-    def __init__(self, *, closings: bool = False) -> None:
-        self._mask = _CHANGES | (_CLOSED if closings else 0)
+    def __init__(self) -> None:
+        self._counted: set[str] = set()  # directories in which closings are told
         self._libc = ctypes.CDLL(None, use_errno=True)
         if not hasattr(self._libc, "inotify_init1"):
             raise Unsupported("inotify", "not available here")
@@ -86,9 +84,14 @@ class Inotify:
     def close(self) -> None:
         os.close(self._fd)
 
-    def add(self, directory: str) -> int:
-        """Its watch: the same for the same directory. Raises SourceError."""
-        watch: int = self._libc.inotify_add_watch(self._fd, os.fsencode(directory or "/"), self._mask)
+    def add(self, directory: str, *, closings: bool = False) -> int:
+        """Its watch: the same for the same directory. With `closings`, each write that is over is told
+        too, for good: the kernel makes one of several equal changes in a row, but not of these, since
+        each has a change before it. So they can be counted. Raises SourceError."""
+        if closings:
+            self._counted.add(directory)
+        mask = _CHANGES | (_CLOSED if directory in self._counted else 0)
+        watch: int = self._libc.inotify_add_watch(self._fd, os.fsencode(directory or "/"), mask)
         if watch < 0:
             number = ctypes.get_errno()
             raise translated(OSError(number, os.strerror(number)), directory)

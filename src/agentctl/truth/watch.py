@@ -85,13 +85,13 @@ class Watch:
         return wanted is None or news.name in wanted
 
 
-def nearest(inotify: Inotify, path: str) -> tuple[int, bytes]:
+def nearest(inotify: Inotify, path: str, *, closings: bool = False) -> tuple[int, bytes]:
     """The watch that tells of this file, and by which name. Where its directory does not exist, the
     nearest that does tells when that comes. Raises SourceError."""
     directory, name = os.path.split(_real(path))
     while True:
         try:
-            return inotify.add(directory), os.fsencode(name)
+            return inotify.add(directory, closings=closings), os.fsencode(name)
         except Gone:
             directory, name = os.path.split(directory)
 
