@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentctl.control.rhythm import AGAIN, NEVER, REST, SELDOM, WHOLE, Rhythm
+from agentctl.control.rhythm import AGAIN, NEVER, REST, SELDOM, WHOLE, YOUNG, Rhythm
 
 
 def looked(rhythm: Rhythm, began: float, took: float, **found: bool) -> None:
@@ -74,3 +74,16 @@ def test_what_stays_unclear_is_looked_at_less_and_less(times: int) -> None:
         rhythm.born(10.0)
         looked(rhythm, 10.0, 0.0, **{kind: True})
         assert rhythm.due - 10.0 == pauses[0]
+
+
+def test_while_a_process_is_young_it_is_looked_at_again() -> None:
+    """What it asks its server for shows nowhere until it is there."""
+    rhythm = Rhythm()
+    rhythm.born(10.0)
+    pauses = []
+    while rhythm.due != NEVER:
+        at = rhythm.due
+        looked(rhythm, at, 0.0)
+        pauses.append(rhythm.due - at)
+    assert 3 < len(pauses) < 12
+    assert sum(pauses[:-1]) >= YOUNG - 1

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from agentctl.truth.judge import judge
-from agentctl.truth.model import Evidence, ProcessIdentity, Session
+from agentctl.truth.model import Evidence, Observation, ProcessIdentity, Session
 from agentctl.truth.pidfd import Handle
 
 
@@ -22,3 +22,10 @@ def _said(session: Session) -> list[Evidence]:
     """What was true when we last looked: how it went on until its end, it does not tell."""
     kept = (piece for piece in session.seen.evidence if piece.claim not in ("alive", "gone"))
     return [piece._replace(trusted=False) for piece in kept]
+
+
+def nothing_left(adapter: str, subject: str, process: ProcessIdentity) -> Session:
+    """One that was told of by who watched before us, and of which neither file nor process is left."""
+    evidence = (Evidence("alive", process.address, "kernel", trusted=False),)
+    named = None if subject.startswith("proc:") else subject
+    return Session(Observation(adapter, named, evidence), judge(evidence))

@@ -15,6 +15,9 @@ WHOLE = 0.005
 SOON = 0.005  # seconds to the second look at what is not clear yet; then twice as long, and so on
 NAMELESS = 0.05  # the same for a process that has no session yet: nobody knows which file to watch
 SELDOM = 0.25, 10.0  # seconds, at most, between two such looks
+# Seconds after the beginning of a process within which it may bring about what no file tells us of: a
+# client that asks its server for a session, which until then has none, and is not listed.
+YOUNG = 5.0
 
 
 class Rhythm:
@@ -25,6 +28,7 @@ class Rhythm:
         self._rested = 0.0  # until then we rest
         self._logged = self._once_more = False  # a database was written, before the look that goes on
         self._unclear = self._unnamed = 0  # looks that left something open, one after the other
+        self._young = 0.0  # until then a process of its is young
 
     def now(self, now: float) -> None:
         """A process has ended: look at once."""
@@ -35,6 +39,7 @@ class Rhythm:
         """A process has begun, or become another program."""
         self.due = min(self.due, now)
         self._unnamed = 0
+        self._young = now + YOUNG
 
     def changed(self, now: float, *, logged: bool = True) -> None:
         """A file has changed. `logged`: it may be a database."""
@@ -54,6 +59,7 @@ class Rhythm:
         """A look is over. `fresh`: something new is watched from now on, and may have changed before."""
         self._rested = now + REST * (now - began)
         self._unclear = self._unclear + 1 if doubtful else 0
+        nameless |= now < self._young
         self._unnamed = self._unnamed + 1 if nameless else 0
         if fresh:
             self.due = min(self.due, now)
