@@ -16,7 +16,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from agentctl import asking
-from agentctl.adapters.registry import load, registered
+from agentctl.adapters.registry import BUILT_IN, load, registered
 from agentctl.control import parting, traces
 from agentctl.control.births import Births
 from agentctl.control.lookout import NOTHING, Happened, Lookout
@@ -208,7 +208,10 @@ class Observer:
         return told
 
     def _ask(self, adapter: str, wanted: Wanted | None) -> Survey:
-        found = asking.everything(wanted, (adapter,), environ=self._environ, warm=self._warm)
+        modules = () if adapter in BUILT_IN else None  # to look for others' adapters takes 0.7 ms
+        found = asking.everything(
+            wanted, (adapter,), environ=self._environ, warm=self._warm, modules=modules
+        )
         self.problems = [p for p in self.problems if p.adapter != adapter] + found.problems
         return found
 
