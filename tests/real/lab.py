@@ -19,6 +19,7 @@ from typing import Any
 from agentctl.rehearsal import recipe, room
 from agentctl.rehearsal.model.server import Model
 from agentctl.truth import procfs
+from agentctl.truth.model import ProcessIdentity
 from tests.ending import kill
 from tests.real.actor import Actor, Body, marked
 from tests.real.book import Watcher, Who
@@ -26,6 +27,7 @@ from tests.real.errand import Errand
 from tests.real.pins import Pin
 from tests.real.tmux import Terminal
 from tests.running import SOURCES, Ran, agentctl_in
+from tests.waiting import until
 
 Form = Callable[[str], list[str]]  # a prompt, as words of the command line
 
@@ -50,7 +52,9 @@ class Lab:
         place = recipe.Place(str(self.home), str(self.work), self.model.url, (str(root / "other"),))
         self.environ = recipe.environment(self.recipe, place, self.path)
         self.actors: list[Actor] = []
+        self.daemon: ProcessIdentity | None = None  # agentctl's own, if one was started
         self._errands = itertools.count(1)
+        self._ways = itertools.cycle([(), ("--no-daemon",)])
 
     @property
     def adapter(self) -> str:
@@ -123,9 +127,35 @@ class Lab:
         return agentctl_in(given, *words, cwd=str(self.work))
 
     def rows(self) -> list[dict[str, Any]]:
-        """All sessions, living and ended, as `list` tells them."""
-        found: list[dict[str, Any]] = self.agentctl("list", "-a", "--json").json()["sessions"]
+        """All sessions, living and ended, as `list` tells them: by turns the daemon, if one runs, and
+        itself."""
+        told = self.agentctl("list", "-a", "--json", *next(self._ways))
+        found: list[dict[str, Any]] = told.json()["sessions"]
         return found
+
+    @property
+    def journal(self) -> str:
+        """Where agentctl keeps it, and all else that it remembers."""
+        return str(self.home / ".agentctl" / "state.db")
+
+    def starts_daemon(self) -> ProcessIdentity:
+        """agentctl's own, which watches from then on. It ends with the lab, if not before."""
+        started = self.agentctl("daemon", "start")
+        assert started.code == 0, started
+        pid = self.agentctl("daemon", "status", "--json").json()["daemon"]["pid"]
+        self.daemon = procfs.read_process(int(pid), procfs.boot_id()).identity
+        return self.daemon
+
+    def kills_daemon(self) -> None:
+        """As the kernel does when memory is short: it can tell nobody."""
+        assert self.daemon is not None
+        kill(self.daemon)
+        until(lambda: not self.daemon_runs, "agentctl's daemon is dead")
+
+    @property
+    def daemon_runs(self) -> bool:
+        now = procfs.current(self.daemon) if self.daemon is not None else None
+        return now is not None and now.alive
 
     def repository(self, directory: Path) -> Path:
         """A git repository with one commit, as people work in."""

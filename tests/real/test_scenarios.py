@@ -1,4 +1,5 @@
-"""Every play of the agent this run is about: agentctl must come to say what the driver knows."""
+"""Every play of the agent this run is about: agentctl must come to say what the driver knows, when asked
+and, by its daemon, unasked."""
 
 from __future__ import annotations
 
@@ -10,6 +11,7 @@ import pytest
 
 from tests.real.asserting import Asserting
 from tests.real.lab import Lab
+from tests.real.listening import Listening
 from tests.real.pins import chosen
 from tests.real.scenarios import repertoire
 
@@ -21,10 +23,12 @@ _numbers = itertools.count(1)
 @pytest.fixture
 def lab() -> Iterator[Lab]:
     assert PIN is not None
-    watcher = Asserting()
+    asserting = Asserting()
     # A short path: a Unix socket's may have 107 bytes, and agents put theirs deep below home.
-    made = Lab(PIN, Path(f"/tmp/lab{next(_numbers)}"), watcher)
-    watcher.rows = made.rows
+    made = Lab(PIN, Path(f"/tmp/lab{next(_numbers)}"), asserting)
+    asserting.rows = made.rows
+    made.starts_daemon()
+    made.watcher = Listening(asserting, made.journal, lambda: made.daemon_runs)
     yield made
     made.close()
 
@@ -33,3 +37,5 @@ def lab() -> Iterator[Lab]:
 def test_it_is_told_as_it_is(lab: Lab, title: str) -> None:
     assert PLAYED is not None
     PLAYED.plays[title](lab)
+    assert isinstance(lab.watcher, Listening)
+    lab.watcher.is_over()

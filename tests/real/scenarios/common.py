@@ -225,6 +225,27 @@ def state_directory_deleted(lab: Lab) -> None:
     second.is_gone(outcome="completed")
 
 
+def daemon_killed(lab: Lab) -> None:
+    """agentctl's own, in the middle of a turn, which goes on and ends meanwhile. What is asked is
+    answered as before; who watches next tells that nobody did, and each change from then on once."""
+    actor = lab.tui()
+    actor.says("[[gate=%]] count")
+    actor.is_held()
+    lab.kills_daemon()
+    actor.is_now("running")
+    actor.opens()
+    actor.has_answer()
+    lab.starts_daemon()
+    actor.is_now("idle")
+    actor.says("[[gate=%]] and again")
+    actor.is_held()
+    lab.kills_daemon()
+    lab.starts_daemon()
+    actor.is_now("running")
+    actor.signal(signal.SIGKILL)
+    actor.is_gone(outcome="killed")
+
+
 def by_each_signal(
     title: str, play: Callable[[Lab, str, str], None], outcomes: dict[str, str]
 ) -> dict[str, Play]:

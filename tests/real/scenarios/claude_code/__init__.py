@@ -47,7 +47,6 @@ PLAYS: dict[str, Play] = {
     "terminal closed": common.terminal_closed,
     "binary upgraded under a live process": lambda lab: crowd.upgraded(lab, lab.program, "claude"),
     "state directory deleted": common.state_directory_deleted,
+    "agentctl daemon killed": common.daemon_killed,
 }
-CANNOT: dict[str, str] = {
-    "agentctl daemon killed": "there is no daemon yet",
-}
+CANNOT: dict[str, str] = {}

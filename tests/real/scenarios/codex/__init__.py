@@ -55,5 +55,6 @@ PLAYS: dict[str, Play] = {
         lab, native_program(lab), "codex"
     ),
     "state directory deleted": common.state_directory_deleted,
+    "agentctl daemon killed": common.daemon_killed,
 }
-CANNOT: dict[str, str] = {"agentctl daemon killed": "there is no daemon yet"}
+CANNOT: dict[str, str] = {}

@@ -45,9 +45,9 @@ PLAYS: dict[str, Play] = {
     "terminal closed": partial(common.terminal_closed, outcome="interrupted"),
     "binary upgraded under a live process": lambda lab: crowd.upgraded(lab, lab.program, "opencode"),
     "state directory deleted": common.state_directory_deleted,
+    "agentctl daemon killed": common.daemon_killed,
 }
 CANNOT: dict[str, str] = {
     "wrapper killed, agent alive": "its npm package puts the program itself in the place of a wrapper",
     "native background session killed and respawned": "nothing starts its server, or a session, again",
-    "agentctl daemon killed": "there is no daemon yet",
 }

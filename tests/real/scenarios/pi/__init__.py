@@ -42,6 +42,7 @@ PLAYS: dict[str, Play] = {
     "terminal closed": common.terminal_closed,
     "binary upgraded under a live process": processes.upgraded,
     "state directory deleted": common.state_directory_deleted,
+    "agentctl daemon killed": common.daemon_killed,
 }
 NEVER_ASKS = "Pi asks for no permission"
 CANNOT: dict[str, str] = {
@@ -52,5 +53,4 @@ CANNOT: dict[str, str] = {
     "wrapper killed, agent alive": "Pi is the node that was started: there is no wrapper",
     "daemon's client quits, work goes on": "Pi has no daemon",
     "native background session killed and respawned": "Pi has no background sessions",
-    "agentctl daemon killed": "there is no daemon yet",
 }
