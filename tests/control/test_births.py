@@ -54,6 +54,19 @@ def test_one_that_becomes_another_program_is_told_again(
     until(lambda: (child.pid, "other") in {(p.pid, p.comm) for p in births.new()}, "it is another")
 
 
+def test_one_that_began_before_we_came_and_becomes_another_later(
+    child: "subprocess.Popen[bytes]",
+) -> None:
+    births = Births()
+    try:
+        assert child.stdin is not None
+        child.stdin.write(b"go\n")
+        child.stdin.flush()
+        until(lambda: (child.pid, "other") in {(p.pid, p.comm) for p in births.new()}, "it is told")
+    finally:
+        births.close()
+
+
 def test_one_that_has_ended_already_is_nobody(births: Births) -> None:
     subprocess.run(["/bin/true"], check=True)
     assert all(process.comm != "true" for process in births.new())

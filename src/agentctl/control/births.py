@@ -24,7 +24,13 @@ class Births:
         self._boot = procfs.boot_id()
         self._raw = b""
         self._last = self._given_out()
-        self._young: dict[int, tuple[Process, float]] = {}  # with the moment after which it is not
+        # with the moment after which it is not; at first those that began just before we came
+        now, recent = time.monotonic(), time.clock_gettime(time.CLOCK_BOOTTIME) - YOUNG
+        self._young: dict[int, tuple[Process, float]] = {
+            process.pid: (process, now + YOUNG)
+            for process in procfs.read_table().values()
+            if process.identity.start / procfs.TICKS >= recent
+        }
 
     def close(self) -> None:
         os.close(self._fd)
@@ -33,7 +39,7 @@ class Births:
         """Those that began, or became another program soon after. A thread's number may be among them,
         which costs its adapter a look and no more."""
         if not self._young and os.pread(self._fd, 128, 0).rpartition(b" ")[2] == self._raw:
-            return []  # nearly always, ten times a second: nothing else is worth its time
+            return []  # nearly always, at every beat: all else would cost more
         now, before, self._last = time.monotonic(), self._last, self._given_out()
         found = [p for pid in [*self._young] if (p := self._changed(pid, now)) is not None]
         for pid in self._numbers(before):
