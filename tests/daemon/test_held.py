@@ -6,7 +6,7 @@ import pytest
 
 from agentctl.daemon.held import Held
 from agentctl.errors import SourceError
-from agentctl.store import db, journal
+from agentctl.store import db, journal, outbox
 
 
 def test_the_first_is_made_and_taken_once(tmp_path: Path) -> None:
@@ -20,6 +20,17 @@ def test_the_first_is_made_and_taken_once(tmp_path: Path) -> None:
     assert (tmp_path / "state.db-wal").exists()  # nobody else is the last one
     held.drop()
     assert not held.there
+
+
+def test_it_can_be_read_from_for_as_long_as_it_is_there(tmp_path: Path) -> None:
+    held = Held(str(tmp_path / "state.db"))
+    assert held.connection is None
+    held.take()
+    assert held.connection is not None
+    assert outbox.waiting(str(tmp_path / "state.db"), 0.0, held.connection) == []
+    (tmp_path / "state.db").unlink()
+    assert held.connection is None
+    held.drop()
 
 
 def test_what_is_deleted_is_not_made_again(tmp_path: Path) -> None:

@@ -39,6 +39,14 @@ def in_work(path: str, seconds: float = 60.0) -> Fuse:
     return fuses.light(path, EMIT, seconds, directory="/work", moment=NOON)
 
 
+def test_whether_there_is_anything_to_see_to(path: str) -> None:
+    assert not fuses.any_lit(path)
+    made = in_work(path)
+    assert fuses.any_lit(path)
+    fuses.cancel(path, made.id, "said so")
+    assert not fuses.any_lit(path)
+
+
 def test_it_is_due_when_its_time_is_over(path: str) -> None:
     made = in_work(path)
     assert fuses.due(path, later(59)) == []

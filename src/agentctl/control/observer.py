@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from agentctl.truth.look import Environ
     from agentctl.truth.memory import Warm
 
-BEAT = 0.1  # seconds between two questions for new processes: 30 bytes each
+BEAT = 0.2  # seconds between two questions for new processes: 30 bytes each
 # Seconds between two looks at everything: for a process that became an agent long after its birth,
 # and whatever else gives no sign.
 NET = 60.0
@@ -108,7 +108,7 @@ class Observer:
         """Wait for what comes next, for no longer than that, and tell of it."""
         happened = self._lookout.wait(min(most, self._until - time.monotonic()))
         born = self._births.new()
-        if happened is not NOTHING or born:  # mostly not, ten times a second
+        if happened is not NOTHING or born:  # mostly not
             self._heard(happened, born)
         if (now := time.monotonic()) >= self._until:
             self._due(now)

@@ -88,6 +88,9 @@ class Clock:
     def _round(self) -> float:
         """Sets off all that is due. Seconds until there is more to do, if nothing happens."""
         try:
+            if not fuses.any_lit(self._notes):  # whoever writes anything wakes us: mostly for nothing
+                self._lit, self._problem = [], None
+                return SLOW
             fuses.keep_time(self._notes)
             for each in fuses.due(self._notes):
                 self._set_off(each.id)

@@ -101,7 +101,7 @@ class Courier:
         if fresh or stamp != self._loaded:
             self._loaded = stamp if self._load() else _NEVER
         now = time.time()
-        self._waiting = outbox.waiting(self._notes, now)
+        self._waiting = outbox.waiting(self._notes, now, self._held.connection)
         ahead = [self._look_after(one, now) for one in self._waiting]
         self._problems.pop("outbox", None)
         return min(ahead, default=DAY)

@@ -28,6 +28,11 @@ class Held:
         """It is the one that was taken."""
         return self._inode is not None and _inode(self._path) == self._inode
 
+    @property
+    def connection(self) -> sqlite3.Connection | None:
+        """To read from in the thread that took it; None: there is none."""
+        return self._connection if self.there else None
+
     def take(self) -> bool:
         """Whether it is one that was not there before. The first is made if need be. Raises
         SourceError."""

@@ -26,6 +26,11 @@ def recorded(path: str) -> list[Fuse]:
     return fuse_rows.read(path, "order by fuse.created_at, fuse.rowid", ())
 
 
+def any_lit(path: str) -> bool:
+    """Whether there is anything to see to, now or later. Raises SourceError."""
+    return bool(_lit(path))
+
+
 def lit(path: str) -> list[Fuse]:
     """Those that burn or fire, the next one first; not the timeout of an agent that has ended."""
     moment = clocks.now()

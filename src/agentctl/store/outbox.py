@@ -79,9 +79,16 @@ class Waiting(NamedTuple):
     oldest: float
 
 
-def waiting(path: str, now: float) -> list[Waiting]:
-    """Every lane in which something is to be delivered. Raises SourceError."""
-    rows = _rows(path, _WAITING, {"now": now})
+def waiting(path: str, now: float, held: sqlite3.Connection | None = None) -> list[Waiting]:
+    """Every lane in which something is to be delivered. `held`: a connection that stays open, to ask
+    which takes a tenth of what it takes to open one. Raises SourceError."""
+    if held is None:
+        rows = _rows(path, _WAITING, {"now": now})
+    else:
+        try:
+            rows = held.execute(_WAITING, {"now": now}).fetchall()
+        except sqlite3.Error as error:
+            raise db.answer(error, path) from error
     return [Waiting(Lane(*row[:3]), *row[3:]) for row in rows]
 
 
