@@ -33,6 +33,13 @@ def test_it_belongs_to_nobody_s_terminal_directory_or_agent(stage: DemoStage) ->
     assert environ["CLAUDE_CONFIG_DIR"] == "/some/where", "what a person set stays"
 
 
+def test_it_may_have_more_open_than_a_login(stage: DemoStage) -> None:
+    from resource import RLIMIT_NOFILE, prlimit
+
+    soft, hard = prlimit(daemon_of(stage).pid, RLIMIT_NOFILE)
+    assert soft >= min(hard, 8192)
+
+
 def test_it_holds_nothing_of_its_caller(stage: DemoStage, tmp_path: Path) -> None:
     """A shell's `flock 9` would never be over."""
     fd = os.open(tmp_path / "precious", os.O_CREAT | os.O_RDWR)

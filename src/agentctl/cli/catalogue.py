@@ -17,7 +17,7 @@ VERBS = {
     "lock": "keep launches out of a directory; what is locked",
     "locks": "what is locked (short for lock list)",
     "unlock": "release a directory (short for lock release)",
-    "fuse": "stop, run or tell something after a while, unless you say otherwise",
+    "fuse": "stop, run or tell something after a while",
     "prune": "forget launches that ended long ago, and what crashes left",
     "daemon": "start, stop and see what works while nobody looks",
     "notify": "who is told that an agent waits or has ended; try it",

@@ -16,6 +16,7 @@ from agentctl.daemon.singleton import Singleton
 from agentctl.errors import AgentctlError, Refused, Unreachable
 
 NAME = b"agentctl-daemon"
+MOST_OPEN = 8192  # descriptors
 
 
 def main() -> None:
@@ -79,8 +80,20 @@ def _settle(ready: int | None) -> None:
             file.write(NAME)
     except OSError:  # not Linux
         pass
+    _open_enough()
     if ready is not None:
         _close_all_but(ready)
+
+
+def _open_enough() -> None:
+    """Each agent takes a handle and a few files that stay open; a login allows 1024 in all."""
+    from resource import RLIMIT_NOFILE, getrlimit, setrlimit
+
+    soft, hard = getrlimit(RLIMIT_NOFILE)
+    try:
+        setrlimit(RLIMIT_NOFILE, (max(soft, min(hard, MOST_OPEN)), hard))
+    except (OSError, ValueError):  # then with what there is
+        pass
 
 
 def _close_all_but(ready: int) -> None:

@@ -13,10 +13,10 @@ from agentctl.errors import UsageError
 EXAMPLES = """\
   agentctl daemon                    how it is: pid, memory, parts, last event
   agentctl daemon start              start it; nothing to do if it runs
-  agentctl daemon start --foreground here, in this terminal (also for supervisors)
+  agentctl daemon start --foreground here, in this terminal; for supervisors
   agentctl daemon logs -f            what it says
   agentctl daemon restart            after an update of agentctl
-  agentctl daemon install            start it with your login, by systemd or launchd"""
+  agentctl daemon install            start it with your login"""
 DEEDS = ("status", "start", "stop", "restart", "logs", "install", "uninstall")
 # Which options belong to which deed.
 FIT = {

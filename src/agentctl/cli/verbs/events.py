@@ -19,11 +19,11 @@ from agentctl.truth.look import home
 from agentctl.wire import events
 
 EXAMPLES = """\
-  agentctl events                                what happens from now on, until Ctrl-C
-  agentctl events --type session.waiting --json  one line of JSON whenever somebody is waited for
-  agentctl events --since 1h --no-follow         the last hour, and no more
-  agentctl events --since 1200 --json            all after number 1200, then what comes
-  agentctl events --session 4f2a --count 1       wait for the next thing that happens to one"""
+  agentctl events                         from now on, until Ctrl-C
+  agentctl events --type session.waiting  whenever somebody is waited for
+  agentctl events --since 1h --no-follow  the last hour, and no more
+  agentctl events --since 1200 --json     all after number 1200, and what comes
+  agentctl events --session 4f2a --count 1"""
 
 
 def parser() -> Parser:

@@ -9,7 +9,7 @@ from agentctl.cli.verb import Parser
 from agentctl.errors import UsageError
 
 EXAMPLES = """\
-  agentctl webhook                 webhooks, and deliveries that wait or were given up
+  agentctl webhook                 who is told, and what waits or was given up
   agentctl webhook list --all      and those that were made
   agentctl webhook test ci         send one now, and see what is answered
   agentctl webhook retry           all that wait, now
