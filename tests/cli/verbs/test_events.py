@@ -68,7 +68,8 @@ def test_with_a_daemon_which_it_starts(stage: DemoStage) -> None:
         assert stream.until("session.idle", puppet.session_id)["seq"] > running["seq"]
         puppet.kill()
         stopped = stream.until("session.stopped", puppet.session_id)
-        assert stopped["session"]["outcome"] == "completed"
+        # who looks before it is reaped knows the signal; later only its last turn tells
+        assert stopped["session"]["outcome"] in ("killed", "completed")
     assert len(daemons_of(stage)) == 1
 
 
