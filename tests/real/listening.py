@@ -114,7 +114,7 @@ def last_word(events: Iterable[Event], who: Who) -> dict[str, Any] | None:
 
 
 def _is_of(event: Event, who: Who) -> bool:
-    return who.process is not None and _process(event) == who.process.address
+    return who.process is not None and process_of(event) == who.process.address
 
 
 def _says(session: dict[str, Any] | None, now: Told) -> bool:
@@ -126,7 +126,7 @@ def _says(session: dict[str, Any] | None, now: Told) -> bool:
     )
 
 
-def _process(event: Event) -> str | None:
+def process_of(event: Event) -> str | None:
     """The one that it is told of: of one that has ended, only the evidence names it."""
     subject = event.subject or ""
     told: str | None = event.body.get("data", {}).get("process")
@@ -138,7 +138,7 @@ def _ended_by(events: Iterable[Event], session_id: str | None) -> str | None:
     process, ended = None, False
     for event in events:
         if session_id is not None and event.subject == session_id and event.type.startswith("session."):
-            process, ended = _process(event) or process, event.type == "session.stopped"
+            process, ended = process_of(event) or process, event.type == "session.stopped"
     return process if ended else None
 
 

@@ -19,9 +19,11 @@ from typing import Any
 
 from tests.real.accuracy.sampler import Pace, Sample, Sampler
 from tests.real.accuracy.score import Judge
+from tests.real.accuracy.stream import Ear
 from tests.real.accuracy.timeline import Timeline
 from tests.real.accuracy.tools import Tool, available
 from tests.real.lab import Lab
+from tests.real.listening import Listening
 from tests.real.pins import Pin, agents
 from tests.real.scenarios import Play, repertoire
 from tests.running import SOURCES
@@ -40,7 +42,10 @@ def measure(pin: Pin, title: str, play: Play, tools: Sequence[Tool], root: Path)
 
     timeline = Timeline(poke)
     lab = Lab(pin, root, timeline)
-    environ = {**lab.environ, "PYTHONPATH": SOURCES}
+    lab.starts_daemon()
+    # What is asked looks by itself: what the daemon knows is measured by what it tells.
+    environ = {**lab.environ, "PYTHONPATH": SOURCES, "AGENTCTL_NO_DAEMON": "1"}
+    listening = Listening(timeline, lab.journal, lambda: False)
     for some, pace in ((tools[:1], OURS), (tools[1:], OTHERS)):
         samplers += [Sampler(some, pace, timeline.census, environ, str(lab.work))] if some else []
     for sampler in samplers:
@@ -54,10 +59,12 @@ def measure(pin: Pin, title: str, play: Play, tools: Sequence[Tool], root: Path)
     finally:
         for sampler in samplers:
             sampler.stop()
+        told = None if listening.deaf else Ear(title, timeline.actors, listening.events()).findings()
         lab.close()
     return {
         "play": title,
         "broken": broken,
+        "stream": told and [finding._asdict() for finding in told],
         "tools": {tool.name: _told(tool, _samples(samplers, tool), title, timeline) for tool in tools},
     }
 

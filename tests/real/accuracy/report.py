@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from tests.real.accuracy.tally import STATES, Change, Counted, Tally, tally
+from tests.real.accuracy.tally import STATES, Change, Counted, Tally, heard, tally
 
 OURS = "agentctl"
 BAR = 0.99  # of the settled samples must be exactly right
@@ -34,6 +34,12 @@ _WORDS = """\
   answer was sent, the dialog was on the screen, the kernel had ended the process) to the first answer in
   hand that says so. That includes the agent's own delay, the wait for the next question and the command.
 """
+_STREAM = """\
+`agentctl events`, in the same run, while the questions above keep both cores busy. **Told after**: from
+the moment the driver knew to the event in the journal; nothing, if it was told already. **Wrong**:
+another status, told while the truth was settled. **Gaps**: `events.gap` of a session, for a state that
+was over before anybody could look; what nobody watched is not counted.
+"""
 
 
 def page(measured: Mapping[str, Any]) -> str:
@@ -44,6 +50,7 @@ def page(measured: Mapping[str, Any]) -> str:
         _verdict(tallies, plays),
         "## Every state\n\n" + _states(tallies) + "\n" + _WORDS,
         "## How soon\n\n" + _changes(tallies),
+        _stream(plays),
         _blind(tallies),
         *(_other(tool, plays) for tool in measured["tools"] if tool["name"] != OURS),
         _not_measured(measured["absent"]),
@@ -116,6 +123,40 @@ def _changes(tallies: Mapping[str, Tally]) -> str:
         _table(["agent", "change", "times", "missed", "noticed after, median", "p95"], rows)
         + f"\nBetween two questions (median): {gaps}. One answer took: {took}.\n"
     )
+
+
+def _stream(plays: Mapping[str, Sequence[Mapping[str, Any]]]) -> str:
+    rows = [
+        [
+            agent,
+            one.told + one.untold,
+            one.told,
+            f"{one.share or 0:.2%}",
+            f"{one.median * 1000:.0f} ms",
+            f"{one.p95 * 1000:.0f} ms",
+            one.wrong,
+            one.wrong_stopped,
+            one.unknown,
+            one.gaps,
+        ]
+        for agent, told in plays.items()
+        if (one := heard(told)) is not None
+    ]
+    if not rows:
+        return ""
+    head = [
+        "agent",
+        "declared states",
+        "told",
+        "share",
+        "told after, median",
+        "p95",
+        "wrong",
+        "wrong stopped",
+        "unknown",
+        "gaps",
+    ]
+    return "## What the daemon tells unasked\n\n" + _STREAM + "\n" + _table(head, rows)
 
 
 def _blind(tallies: Mapping[str, Tally]) -> str:

@@ -22,7 +22,7 @@ from typing import Any
 from agentctl.rehearsal import room
 from tests.real.accuracy import fetch, report
 from tests.real.accuracy.playing import OURS
-from tests.real.accuracy.tally import tally, wrongs
+from tests.real.accuracy.tally import heard, tally, unheard, wrongs
 from tests.real.accuracy.tools import Tool, available
 from tests.real.accuracy.tools.registry import absent
 from tests.real.pins import CHOSEN, PROJECT, Pin, agents, folder
@@ -90,6 +90,11 @@ def publish(measured: dict[str, Any], into: Path) -> None:
     numbers = {
         "version": 1,
         "run": measured["run"],
+        "stream": {
+            agent: {**one._asdict(), "not_good": unheard(told)}
+            for agent, told in measured["agents"].items()
+            if (one := heard(told)) is not None
+        },
         "tools": {
             tool["name"]: {
                 agent: {**_plain(tally(told, tool["name"])), "not_right": wrongs(told, tool["name"])}

@@ -53,6 +53,45 @@ class Tally(NamedTuple):
         return sum(change.missed for change in self.changes.values())
 
 
+class Heard(NamedTuple):
+    """Of the daemon's stream and one agent."""
+
+    told: int  # of the declared states
+    untold: int
+    median: float  # seconds until it was told
+    p95: float
+    wrong: int
+    wrong_stopped: int
+    unknown: int
+    gaps: int
+
+    @property
+    def share(self) -> float | None:
+        return self.told / (self.told + self.untold) if self.told + self.untold else None
+
+
+def heard(plays: Iterable[Mapping[str, Any]]) -> Heard | None:
+    """None: nobody listened."""
+    found = [finding for play in plays for finding in play.get("stream") or ()]
+    kinds = Counter(finding["kind"] for finding in found)
+    times = [finding["at"] for finding in found if finding["kind"] == "told"]
+    if not times:
+        return None
+    return Heard(
+        kinds["told"],
+        kinds["untold"],
+        _median(times),
+        _p95(times),
+        *(kinds[kind] for kind in ("wrong", "wrong-stopped", "unknown", "gap")),
+    )
+
+
+def unheard(plays: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """Every finding that is not good, for whoever mends it."""
+    found = [finding for play in plays for finding in play.get("stream") or ()]
+    return [finding for finding in found if finding["kind"] != "told"]
+
+
 def tally(plays: Iterable[Mapping[str, Any]], tool: str) -> Tally:
     told = [play["tools"][tool] for play in plays if tool in play["tools"]]
     found = [finding for one in told for finding in one["findings"]]
