@@ -14,6 +14,7 @@ AgentctlError                 exit 1  it failed
 └── SourceError                    1  one source of facts could not be read
     ├── Gone                          it is not there (any more)
     ├── Forbidden                     the kernel refuses us
+    │   └── Passing                   for now: the disk is full, or another program holds it
     ├── Malformed                     it is there and makes no sense
     └── Unsupported                   this kernel or version cannot tell
 
@@ -97,6 +98,10 @@ class Gone(SourceError):
 
 class Forbidden(SourceError):
     kind = "forbidden"
+
+
+class Passing(Forbidden):
+    """Who has the time tries again."""
 
 
 class Malformed(SourceError):

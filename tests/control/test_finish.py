@@ -9,12 +9,13 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from agentctl import paths
 from agentctl.control import finish, hooks, output, programs
-from agentctl.errors import SourceError
+from agentctl.errors import Passing, SourceError
 from agentctl.store import launches, ledger
 from agentctl.truth import procfs
 from agentctl.truth.model import Exit, Launch, ProcessIdentity
@@ -188,6 +189,44 @@ def test_what_cannot_be_done_is_said_beside_the_launch(here: DemoStage) -> None:
         [sys.executable, "-c", program, ended.state, "2b"], env=environ_of(here), check=True, timeout=60
     )
     assert "on-complete: " in (folder / "finish").read_text()
+
+
+def test_what_a_full_disk_hinders_is_done_when_there_is_room(
+    here: DemoStage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each step once, whichever is hindered."""
+    ended = Ended(here, on_complete=_log(here, "EXIT_CODE"))
+    ended.record(3)
+    for module, name in (
+        (launches, "noted"),
+        (ledger, "claim_end"),
+        (hooks, "run"),
+        (ledger, "hook_ran"),
+    ):
+        monkeypatch.setattr(module, name, _hindered(getattr(module, name), times=2))
+    monkeypatch.setattr(finish, "PAUSES", (0.0, 0.0))
+    with pytest.raises(Passing):
+        finish.finish(ended.state, "1a")
+    finish.finish(ended.state, "1a", finish.patiently)
+    assert ended.logged() == ["ran EXIT_CODE=3"]
+    assert [run.code for run in ended.note().hooks] == [0]
+
+
+def test_nobody_waits_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(finish, "LASTS", -1.0)
+    with pytest.raises(Passing):
+        finish.patiently(_hindered(lambda: None, times=1))
+
+
+def _hindered(work: Any, times: int) -> Any:
+    left = iter(range(times))
+
+    def hindered(*words: Any) -> Any:
+        if next(left, None) is not None:
+            raise Passing("state.db", "no space left on its disk")
+        return work(*words)
+
+    return hindered
 
 
 def test_a_late_hook_is_told(here: DemoStage, monkeypatch: pytest.MonkeyPatch) -> None:

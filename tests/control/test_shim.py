@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agentctl.control import output, spawn
-from agentctl.control.shim import Spec
+from agentctl.control.shim import RESERVED, Spec
 from agentctl.errors import StartFailed
 from agentctl.truth import procfs
 from agentctl.truth.pidfd import Handle
@@ -112,6 +112,17 @@ def test_the_exit_code_is_written_down(start: Any, script: str, code: int) -> No
     started.child.release()
     until(started.has_left, "shim and agent are gone")
     assert (started.folder / "finished").read_text() == "finished\n"
+
+
+def test_on_a_full_disk_there_is_room_for_it(start: Any) -> None:
+    started = start("exec sleep 1000").go()
+    reserved = started.folder / "exit.new"
+    until(lambda: reserved.exists() and reserved.stat().st_size >= RESERVED, "its place is kept")
+    place = reserved.stat().st_ino
+    kill(started.identity)
+    assert started.record()["code"] == -signal.SIGKILL
+    written = (started.folder / "exit").stat()
+    assert (written.st_ino, written.st_size) == (place, RESERVED)  # nothing more was asked of the disk
 
 
 def test_it_waits_for_the_word(start: Any) -> None:

@@ -6,7 +6,7 @@ from typing import cast
 
 import pytest
 
-from agentctl.errors import Gone, Malformed, Unsupported
+from agentctl.errors import Gone, Malformed, Passing, Unsupported
 from agentctl.store import db, journal
 from agentctl.truth.event import Event
 
@@ -120,3 +120,13 @@ def test_that_a_process_has_a_session_is_the_last_word_on_it_without_one(path: s
     with db.transaction(path) as connection:
         assert journal.prune(connection, 10.0) == 2
     assert [event.type for event in journal.last_told(path)] == ["session.idle"]
+
+
+def test_a_full_disk_is_a_refusal_that_passes(path: str) -> None:
+    connection = db.open_writable(path)
+    connection.execute("pragma max_page_count = 1")
+    try:
+        with pytest.raises(Passing), db.step(connection, path):
+            connection.execute("create table filler as select zeroblob(1000000)")
+    finally:
+        connection.close()

@@ -1,5 +1,6 @@
 """Reads of other programs' files: bounded, never blocking, and whole lines only."""
 
+import errno
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -8,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentctl.errors import Forbidden, Gone, Malformed
+from agentctl.errors import Forbidden, Gone, Malformed, Passing
 from agentctl.truth import files
 
 Read = Callable[[str], files.Piece]
@@ -167,3 +168,9 @@ def test_pieces_before_pieces_make_the_whole_file(
         assert piece.data
         found = piece.data + found
     assert found == data
+
+
+def test_a_full_disk_is_a_refusal_that_passes() -> None:
+    for number in (errno.ENOSPC, errno.EDQUOT):
+        assert isinstance(files.translated(OSError(number, "full"), "/x"), Passing)
+    assert not isinstance(files.translated(OSError(errno.EACCES, "no"), "/x"), Passing)

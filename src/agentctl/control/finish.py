@@ -1,23 +1,31 @@
 """What is left to do when a launched agent has ended: note how it ended, run the on-complete hook.
 
 The shim becomes this when its agent has ended. Where the shim was killed, `stop` and `prune` call it.
-Whoever comes first does it, the others find it done.
+Whoever comes first does it, the others find it done. What a full disk hinders the shim's heir does
+when there is room again: nobody else comes by.
 """
 
 from __future__ import annotations
 
 import os
 import sys
+import time
+from collections.abc import Callable
+from typing import Protocol, TypeVar
 
 from agentctl import asking, paths
 from agentctl.adapters.plans import LaunchRequest
 from agentctl.adapters.registry import load
 from agentctl.control import hooks, output
-from agentctl.errors import Gone, SourceError
+from agentctl.errors import Gone, Passing, SourceError
 from agentctl.store import launches, ledger
-from agentctl.truth.model import Exit, Launch, Session
+from agentctl.truth.model import Exit, HookRun, Launch, Session
 from agentctl.truth.pidfd import Handle
 from agentctl.truth.survey import Wanted
+
+T = TypeVar("T")
+PAUSES = 0.5, 60.0  # seconds, at first and at most, between two tries
+LASTS = 86400.0
 
 
 def main() -> None:
@@ -27,8 +35,8 @@ def main() -> None:
     with open("/proc/self/comm", "w", encoding="ascii") as file:
         file.write("agentctl-shim")  # as before: we are what stands between the agent and its hook
     try:
-        _outlast(state, launch_id)
-        finish(state, launch_id)
+        patiently(lambda: _outlast(state, launch_id))
+        finish(state, launch_id, patiently)
     except Exception as error:  # noqa: BLE001 - whatever it was, nobody else can tell of it
         leave_word(paths.notes_file(state), launch_id, "finish", f"{type(error).__name__}: {error}")
 
@@ -44,26 +52,51 @@ def _outlast(state: str, launch_id: str) -> None:
         pass
 
 
-def finish(state: str, launch_id: str) -> None:
+def patiently(work: Callable[[], T]) -> T:
+    """Until what hinders it has passed, for a day. Raises SourceError."""
+    pause, most = PAUSES
+    deadline = time.monotonic() + LASTS
+    while True:
+        try:
+            return work()
+        except Passing:
+            if time.monotonic() > deadline:
+                raise
+        time.sleep(pause)
+        pause = min(2 * pause, most)
+
+
+class Way(Protocol):
+    """How a step is taken."""
+
+    def __call__(self, work: Callable[[], T]) -> T: ...
+
+
+def at_once(work: Callable[[], T]) -> T:
+    return work()
+
+
+def finish(state: str, launch_id: str, do: Way = at_once) -> None:
     """Raises SourceError if our own notes cannot be read or written."""
     notes = paths.notes_file(state)
-    note = launches.noted(notes, launch_id)
-    if note is None:  # our state was deleted, and what only we knew with it
+    found = do(lambda: launches.noted(notes, launch_id))
+    if found is None:  # our state was deleted, and what only we knew with it
         return
-    note = _identified(notes, note)
+    note = do(lambda: _identified(notes, found))
     ended = _exit(notes, launch_id)
-    if not ledger.claim_end(notes, launch_id, ended):
-        return
-    if note.on_complete is not None:
-        session = _session(note)
-        folder = launches.folder(notes, launch_id)
-        known = (session.verdict, session.seen.facts.model) if session is not None else ()
-        facts = hooks.facts(note, *known)
-        if ended is not None:  # also where the agent left no session to tell it by
-            facts["AGENTCTL_EXIT_CODE"] = str(ended.code)
-        ledger.hook_ran(
-            notes, launch_id, hooks.run("on-complete", note.on_complete, note, folder, facts)
-        )
+    if do(lambda: ledger.claim_end(notes, launch_id, ended)) and note.on_complete is not None:
+        ran = do(lambda: _hook(notes, note, ended))
+        do(lambda: ledger.hook_ran(notes, launch_id, ran))
+
+
+def _hook(notes: str, note: Launch, ended: Exit | None) -> HookRun:
+    session = _session(note)
+    known = (session.verdict, session.seen.facts.model) if session is not None else ()
+    facts = hooks.facts(note, *known)
+    if ended is not None:  # also where the agent left no session to tell it by
+        facts["AGENTCTL_EXIT_CODE"] = str(ended.code)
+    folder = launches.folder(notes, note.id)
+    return hooks.run("on-complete", note.on_complete or "", note, folder, facts)
 
 
 def _exit(notes: str, launch_id: str) -> Exit | None:

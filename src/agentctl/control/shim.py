@@ -27,6 +27,7 @@ SUBREAPER = 36  # PR_SET_CHILD_SUBREAPER
 AGAIN, AGAIN_FILE = 75, "again"  # what `expire` leaves where it is to be asked once more, and when
 OURS_TO_OUTLIVE = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 ABORTED = 125
+RESERVED = 200  # bytes, more than a record has
 
 
 class Spec:
@@ -105,6 +106,8 @@ def _become(spec: Spec, ready: int, told: int) -> None:
 
 def _watch_over(agent: int, spec: Spec, go: int, *, started: bool) -> None:
     os.chdir("/")  # the caller's directory is not ours to hold
+    if started:
+        _reserve(spec.folder)
     asked: list[int] = []  # the last process that was asked whether the time is over
     if spec.timeout:
         signal.signal(signal.SIGALRM, lambda *_: asked.append(_spawn(spec.expiring)))
@@ -127,14 +130,24 @@ def _watch_over(agent: int, spec: Spec, go: int, *, started: bool) -> None:
     os.execve(spec.finishing[0], spec.finishing, os.environb)
 
 
+def _reserve(folder: bytes) -> None:
+    """The disk may be full when the agent ends."""
+    try:
+        fd = os.open(folder + b"/exit.new", os.O_WRONLY | os.O_CREAT, 0o600)
+        os.write(fd, b" " * RESERVED)
+        os.close(fd)
+    except OSError:  # then it is tried once more at the end
+        pass
+
+
 def _write_down(folder: bytes, code: int, user: float, system: float, memory: int) -> None:
     record = (
         f'{{"code": {code}, "at": {time.time():.6f}, "user_s": {user:.3f}, "system_s": {system:.3f}, '
     )
     record += f'"max_rss_kb": {memory}}}\n'
     try:
-        fd = os.open(folder + b"/exit.new", os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-        os.write(fd, record.encode())
+        fd = os.open(folder + b"/exit.new", os.O_WRONLY | os.O_CREAT, 0o600)
+        os.write(fd, record.encode().ljust(RESERVED))  # over what was reserved
         os.fsync(fd)
         os.close(fd)
         os.rename(folder + b"/exit.new", folder + b"/exit")

@@ -7,7 +7,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from agentctl.errors import Forbidden, Gone, Malformed, SourceError, Unsupported
+from agentctl.errors import Forbidden, Gone, Malformed, Passing, SourceError, Unsupported
 from agentctl.store.private import make_private
 from agentctl.truth.files import status, translated
 
@@ -194,9 +194,12 @@ def step(connection: sqlite3.Connection, path: str) -> Iterator[None]:
 
 def answer(error: Exception, path: str) -> SourceError:
     """What SQLite says, in our words."""
-    if getattr(error, "sqlite_errorcode", 0) & 0xFF == sqlite3.SQLITE_BUSY:
-        return Forbidden(path, "another program has held it for too long")
-    if getattr(error, "sqlite_errorcode", 0) & 0xFF in (
+    code = getattr(error, "sqlite_errorcode", 0)
+    if code & 0xFF == sqlite3.SQLITE_BUSY:
+        return Passing(path, "another program has held it for too long")
+    if code & 0xFF == sqlite3.SQLITE_FULL or code == sqlite3.SQLITE_IOERR_SHMSIZE:
+        return Passing(path, "no space left on its disk")
+    if code & 0xFF in (
         sqlite3.SQLITE_READONLY,
         sqlite3.SQLITE_CANTOPEN,
     ):

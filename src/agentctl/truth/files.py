@@ -6,11 +6,12 @@ us. This is the one seam where an OSError on a file becomes an answer.
 
 from __future__ import annotations
 
+import errno
 import os
 import stat as modes
 from typing import NamedTuple
 
-from agentctl.errors import Forbidden, Gone, Malformed, SourceError
+from agentctl.errors import Forbidden, Gone, Malformed, Passing, SourceError
 
 SMALL = 1 << 20  # a registry record, a lock, a job state: anything larger is not one
 WINDOW = 1 << 16  # what a tail reads at first
@@ -148,4 +149,6 @@ def translated(error: OSError, source: str) -> SourceError:
         return Gone(source, "no such file")
     if isinstance(error, PermissionError):
         return Forbidden(source, "permission denied")
+    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        return Passing(source, "no space left on its disk")
     return Malformed(source, error.strerror or str(error))
