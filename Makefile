@@ -6,7 +6,7 @@ STAMP := $(VENV)/.installed
 DEV_STAMP := $(VENV)/.installed-dev
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint types imports unit agents test-real accuracy docs docs-check bench clean
+.PHONY: help demo test lint types imports unit agents test-real accuracy docs docs-check bench soak clean
 
 help: ## what there is to make
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -56,6 +56,10 @@ docs-check: $(DEV_STAMP)
 
 bench: $(DEV_STAMP) ## the numbers, as ratios to a floor of the same run
 	$(BIN)/python -m tests.bench.run
+
+SECONDS ?= 1800
+soak: $(DEV_STAMP) ## half an hour of trouble for the daemon, and all accounted for; SECONDS=600 for less
+	$(BIN)/python -m tests.soak.run --seconds $(SECONDS) $(SOAK)
 
 clean:
 	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

@@ -114,6 +114,11 @@ class Book:
             )
         return watched and not self.disk_was_full(since, until, margin=3.0)
 
+    def could_look(self, since: float, until: float) -> bool:
+        """Whether a daemon was there for some of that time."""
+        with self.mutex:
+            return any(w.began < until and (w.killed is None or w.killed > since) for w in self.watches)
+
 
 def now() -> float:
     return time.monotonic()

@@ -140,6 +140,8 @@ class Slot:
         if how == "exit":
             run.code, run.outcomes = code, frozenset({"completed" if code == 0 else "failed"})
         self._await_end(launch, run, how, seconds)
+        if adapter != "demo" and self.book.disk_was_full(run.began, run.gone or now()):
+            run.code, run.outcomes = None, ENDED  # it speaks, and where to was full
 
     def _launch(self, adapter: str, script: str, place: Path, *more: str) -> Launch | None:
         """None: it failed, and the book says why."""
@@ -204,7 +206,8 @@ class Slot:
 
     def fuse(self) -> None:
         place, does = self._place(), self.random.choice(("run", "run", "emit", "cancel", "launch"))
-        seconds = round(self.random.uniform(0.3, 1.5) * self.pace, 1)
+        burns = does in ("run", "emit")
+        seconds = round(self.random.uniform(0.3, 1.5) * self.pace, 1) if burns else 30.0
         action = ["--run", self._line(self.scene.burned, "$AGENTCTL_FUSE_ID")]
         began = now()
         ran = self.scene.call("fuse", "set", str(place), f"--in={seconds}s", *action, "--json",

@@ -35,7 +35,13 @@ def sessions(book: Book, told: Told) -> Iterator[str]:
     for run in book.runs:
         runs[run.session or f"none: {run.process}"].append(run)
     for session, its_runs in runs.items():
-        yield from _ends(book, session, its_runs, by_session.get(session, []))
+        nameless = [
+            r
+            for r in its_runs
+            if any(e.type == "session.stopped" for _, e in by_session.get(r.process or "", []))
+        ]
+        named = [run for run in its_runs if run not in nameless]
+        yield from _ends(book, session, named, by_session.get(session, []))
         yield from _states(book, its_runs, by_session.get(session, []))
     lost = {launch.cwd for launch in book.launches if launch.id is None}  # on a full disk
     for session in by_session.keys() - runs.keys():
@@ -50,12 +56,22 @@ def _ends(book: Book, session: str, runs: list[Run], told: Told) -> Iterator[str
     ends = [event for _, event in told if event.type == "session.stopped"]
     merged = [event for _, event in told if event.type == "events.gap" and "another process" in
               event.body["data"]["reason"]]  # fmt: skip
+    runs = _seen_apart(book, runs)
     if len(ends) + len(merged) != len(runs):
         what = [event.type for _, event in told]
         yield f"{session}: {len(runs)} runs, {len(ends)} ends told, {len(merged)} gaps: {what} {runs}"
     elif not merged:
         for run, event in zip(runs, ends, strict=True):
             yield from _right_end(book, run, event)
+
+
+def _seen_apart(book: Book, runs: list[Run]) -> list[Run]:
+    """Those between whose ends somebody could look. Else they are one, and a gap tells why."""
+    return [
+        run
+        for run, following in zip(runs, [*runs[1:], None], strict=True)
+        if following is None or book.could_look(run.gone or 0.0, following.gone or 0.0)
+    ]
 
 
 def _right_end(book: Book, run: Run, event: Event) -> Iterator[str]:
@@ -173,7 +189,7 @@ def fuses(book: Book, told: Told, burned: list[str]) -> Iterator[str]:
     for name, its in events.items():
         counted = Counter(event.type for event in its)
         ends = sum(counted[f"fuse.{word}"] for word in ("fired", "failed", "cancelled"))
-        if counted["fuse.set"] != 1 or ends != 1:
+        if counted["fuse.set"] != ends:  # it burns on where the launch that put it out has failed
             yield f"fuse {name}: {dict(counted)}"
     for fuse in book.fuses:
         want = "fuse.cancelled" if fuse.settled else "fuse.fired"
