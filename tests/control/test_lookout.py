@@ -56,6 +56,14 @@ def test_a_new_name_beside_it_wakes_too(lookout: Lookout, tmp_path: Path) -> Non
     assert lookout.wait(LONG).changed == {"x"}
 
 
+def test_whatever_changes_in_a_directory_wakes_who_wants_that(lookout: Lookout, tmp_path: Path) -> None:
+    (tmp_path / "other").touch()
+    lookout.attend("x", [str(tmp_path / "*")], ())
+    lookout.attend("y", [str(tmp_path / "one")], ())
+    (tmp_path / "other").write_text("of interest to one of them")
+    assert lookout.wait(LONG).changed == {"x"}
+
+
 def test_a_file_whose_directory_is_yet_to_come(lookout: Lookout, tmp_path: Path) -> None:
     path = tmp_path / "deep" / "down" / "file"
     lookout.attend("x", [str(path)], ())

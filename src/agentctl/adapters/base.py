@@ -77,7 +77,7 @@ class Foreseeing(Protocol):
 
     def signs(self, seen: Observation, look: Look) -> Iterable[str]:
         """Files that will change, or come, when this live process of ours begins a session or writes
-        its first line: `directory/*` for whatever comes into a directory. Asked only of one that has
+        its first line: `directory/*` for whatever changes in a directory. Asked only of one that has
         no transcript yet, or of which no source tells what it does; `seen.owner` is its process."""
         ...
 

@@ -18,6 +18,7 @@ from agentctl.truth.watch import nearest
 
 PLAIN = (b".json", b".jsonl")  # what is written there is there: no database, which has it in a moment
 AT_ONCE = 64  # descriptors; the others are ready the next time
+ANY = b"*"  # as a file's name: whatever changes in that directory
 
 
 class Happened(NamedTuple):
@@ -148,7 +149,8 @@ class Lookout:
                 continue
             if each.closed and place not in self._writes:
                 continue  # its changes were told before
-            concerned = self._at.get(place, []) + (self._in.get(each.watch, []) if each.came else [])
+            concerned = self._at.get(place, []) + self._at.get((each.watch, ANY), [])
+            concerned += self._in.get(each.watch, []) if each.came else []
             changed.update(concerned)
             if not each.name.endswith(PLAIN):
                 logged.update(concerned)

@@ -78,7 +78,7 @@ class Pi(Starting):
             yield from said(offset, record)
 
     def signs(self, seen: Observation, look: Look) -> Iterable[str]:
-        """It makes its file with the first prompt."""
+        """It makes its file with the first prompt, or goes on with an old one."""
         if seen.owner is not None and (place := where.directory(seen.owner, look)) is not None:
             yield f"{place}/*"
 
