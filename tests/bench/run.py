@@ -17,10 +17,11 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from tests.bench import corpus, launching, serving, stopping
+from tests.bench import corpus, launching, serving, stopping, watched, watching
 from tests.bench.corpus import Corpus
 from tests.bench.live import Troupe
 from tests.bench.measure import Command, Meter
+from tests.bench.row import Row
 
 BINARIES = os.path.dirname(sys.executable)
 AGENTCTL = os.path.join(BINARIES, "agentctl")
@@ -28,32 +29,6 @@ FLOOR = os.path.join(os.path.dirname(os.path.abspath(__file__)), "floor.py")
 BUILD = Path(__file__).parents[2] / "build"
 SINCE_DAYS = 90
 MEGABYTE = 1 << 20
-
-
-class Row(NamedTuple):
-    what: str
-    ours: float  # ms of CPU, or MB
-    floor: float | None
-    limit: float | None  # of the ratio; without a floor, of ours; None: for information
-    unit: str = "ms"
-
-    @property
-    def ratio(self) -> float | None:
-        return self.ours / self.floor if self.floor else None
-
-    @property
-    def verdict(self) -> str:
-        if self.limit is None:
-            return ""
-        measured = self.ours if self.floor is None else self.ours / self.floor
-        return "ok" if measured <= self.limit else "MISS"
-
-    def cells(self) -> list[str]:
-        floor = "" if self.floor is None else f"{self.floor:.1f} {self.unit}"
-        ratio = "" if self.ratio is None else f"{self.ratio:.2f}"
-        unit = "" if self.floor is not None else f" {self.unit}"
-        limit = "" if self.limit is None else f"≤ {self.limit:g}{unit}"
-        return [self.what, f"{self.ours:.1f} {self.unit}", floor, ratio, limit, self.verdict]
 
 
 class Scale(NamedTuple):
@@ -65,10 +40,14 @@ class Scale(NamedTuple):
     transcript: int = MEGABYTE  # bytes of each in the crowd
     rounds: int = 21
     slow_rounds: int = 15  # of commands that read every session: the median of few wanders
+    watching: watching.Scale = watching.Scale()
+    flood: watched.Flood = (20, 50, 10)
 
 
-QUICK = Scale((10, 40), 4, (8,), 1 << 16, 5, 3)
-SMOKE = Scale((5, 10), 4, (4,), 1 << 14, 1, 1)
+QUICK = Scale(
+    (10, 40), 4, (8,), 1 << 16, 5, 3, watching.Scale(6, 5, 50, 1000, 8, 6), (4, 50, 2)
+)  # fmt: skip
+SMOKE = Scale((5, 10), 4, (4,), 1 << 14, 1, 1, watching.Scale(1, 1, 5, 10, 4, 0), (2, 10, 1))
 
 
 class Bench:
@@ -84,6 +63,10 @@ class Bench:
         yield from self._stop()
         yield from self._histories()
         yield from self._crowds()
+        yield from self.daemon()
+
+    def daemon(self) -> Iterator[Row]:
+        return watched.rows(self.root, self.scale.watching, self.scale.flood, self.notes)
 
     def _start_up(self) -> Iterator[Row]:
         environ = {"HOME": str(self.root), "PATH": "/usr/bin:/bin"}
@@ -266,12 +249,12 @@ def forget(cache: Path) -> None:
         path.unlink()
 
 
-def measure(scale: Scale, root: Path) -> tuple[list[Row], list[str]]:
+def measure(scale: Scale, root: Path, *, daemon: bool = False) -> tuple[list[Row], list[str]]:
     """Rows as they come are printed; all are returned, with notes on what was there."""
     rows = []
     with Meter() as meter:
         bench = Bench(meter, root, scale)
-        for row in bench.rows():
+        for row in bench.daemon() if daemon else bench.rows():
             rows.append(row)
             print(told(row.cells()), flush=True)
     return rows, bench.notes
@@ -301,11 +284,13 @@ def save(rows: list[Row], notes: list[str]) -> None:
 def main() -> int:
     parser = argparse.ArgumentParser(prog="bench", description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--quick", action="store_true", help="a small corpus: does it run at all")
+    parser.add_argument("--daemon", action="store_true", help="only what the daemon costs as it watches")
     parser.add_argument("--check", action="store_true", help="exit 1 when a limit is missed")
     arguments = parser.parse_args()
     print(told(["what", "ours", "floor", "ratio", "limit", ""]))
     with tempfile.TemporaryDirectory(prefix="agentctl-bench-") as directory:
-        rows, notes = measure(QUICK if arguments.quick else Scale(), Path(directory))
+        scale = QUICK if arguments.quick else Scale()
+        rows, notes = measure(scale, Path(directory), daemon=arguments.daemon)
     for note in notes:
         print(note)
     save(rows, notes)

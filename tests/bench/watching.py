@@ -1,7 +1,7 @@
 """What the daemon costs while it watches, and how soon it tells: in a room of its own, where nobody
 else's processes begin and end.
 
-    python -m tests.bench.watching ROOT SECONDS TIMES      one line of JSON: see `Watched`
+    python -m tests.bench.watching ROOT SCALE      one line of JSON: see `Watched`
 
 CPU time is what the kernel counts for the whole process, ended threads included. How soon is the moment
 at which a reader of `agentctl events --json` has the line, less the moment of the kill or of the write.
@@ -32,10 +32,8 @@ from tests.bench import corpus
 from tests.bench.live import Troupe
 
 AGENTCTL = os.path.join(os.path.dirname(sys.executable), "agentctl")
-LIVE = 20
 PATIENCE = 20.0  # seconds for one event: then it is lost, and the benchmark with it
 STEP = 5.0  # seconds between two changes of the one that is at work
-SETTLE = 6.0  # seconds after which a new process is not young any more: see `control/births.py`
 
 
 class Watched(NamedTuple):
@@ -57,26 +55,28 @@ class Scale(NamedTuple):
     seconds: float = 60.0
     times: int = 40
     history: int = 5000
-    rows: int = 100_000
+    rows: int = 100_000  # of the journal
+    live: int = 20
+    settle: float = 6.0  # seconds after which a new process is not young any more: `control/births.py`
 
 
-def measure(root: Path, scale: Scale, live: int = LIVE) -> Watched:
+def measure(root: Path, scale: Scale) -> Watched:
     with Troupe(root / "few") as troupe:
-        troupe.grow_to(live)
+        troupe.grow_to(scale.live)
         with daemon(troupe.environ) as (pid, start):
-            time.sleep(SETTLE)
+            time.sleep(scale.settle)
             quiet = cpu_share(pid, scale.seconds)
             working = _at_work(troupe, pid, scale.seconds)
             memory = own_megabytes(pid)
             changes = _changes(troupe, scale.times)
-            deaths = _deaths(troupe, scale.times, live)
+            deaths = _deaths(troupe, scale)
     laden_root = root / "many"
     corpus.build(laden_root / "home", scale.history, now=time.time())
     with Troupe(laden_root) as troupe:
-        troupe.grow_to(live)
+        troupe.grow_to(scale.live)
         _fill_journal(Path(troupe.environ["AGENTCTL_HOME"]), scale.rows)
         with daemon(troupe.environ) as (pid, laden_start):
-            time.sleep(SETTLE)
+            time.sleep(scale.settle)
             laden = _at_work(troupe, pid, scale.seconds)
             laden_memory = own_megabytes(pid)
     return Watched(
@@ -86,12 +86,18 @@ def measure(root: Path, scale: Scale, live: int = LIVE) -> Watched:
 
 
 def in_a_room(root: Path, scale: Scale) -> Watched:
-    """The same, where there can be a room; else here."""
-    words = [sys.executable, "-m", "tests.bench.watching", str(root), json.dumps(scale)]
+    return Watched(*roomed("tests.bench.watching", root, json.dumps(scale)))
+
+
+def roomed(module: str, root: Path, *words: str) -> list[Any]:
+    """What this program says, in a room where there can be one; else here."""
+    root.mkdir(parents=True, exist_ok=True)
+    program = [sys.executable, "-m", module, str(root), *words]
     if room.obstacle() is None:
-        words = room.words(words, [str(root)] if str(root).startswith("/tmp/") else [])
-    ran = subprocess.run(words, stdout=subprocess.PIPE, check=True)
-    return Watched(*json.loads(ran.stdout.splitlines()[-1]))
+        program = room.words(program, [str(root)])
+    ran = subprocess.run(program, stdout=subprocess.PIPE, check=True)
+    said: list[Any] = json.loads(ran.stdout.splitlines()[-1])
+    return said
 
 
 # the daemon
@@ -231,11 +237,11 @@ def _listening(stream: Stream, puppet: Any) -> None:
     time.sleep(1.0)
 
 
-def _deaths(troupe: Troupe, times: int, live: int) -> list[float]:
+def _deaths(troupe: Troupe, scale: Scale) -> list[float]:
     took: list[float] = []
     with Stream(troupe.environ) as stream:
         _listening(stream, troupe.puppets[0][1])
-        while len(took) < times:
+        while len(took) < scale.times:
             stage, puppet = troupe.puppets.pop()
             with pidfd.Handle(puppet.identity) as handle:
                 moment = time.time()
@@ -244,9 +250,9 @@ def _deaths(troupe: Troupe, times: int, live: int) -> list[float]:
             took.append(seen - moment)
             puppet.reap()
             stage.puppets.remove(puppet)
-            if len(troupe.puppets) < live - 3:  # the next are born while nobody is killed
-                troupe.grow_to(live)
-                time.sleep(SETTLE)
+            if len(troupe.puppets) < scale.live - 3:  # the next are born while nobody is killed
+                troupe.grow_to(scale.live)
+                time.sleep(scale.settle)
             else:
                 time.sleep(0.4 + len(took) * 0.0137 % 0.25)
     return took
