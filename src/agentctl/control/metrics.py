@@ -39,6 +39,7 @@ def of_survey(found: Survey) -> Iterator[Family]:
     )
     yield _summed("agentctl_session_tokens", _tokens(live))
     yield _summed("agentctl_session_cost_usd", _costs(live))
+    yield _summed("agentctl_survey_adapter_seconds", found.took.items())
     yield _counted("agentctl_survey_problems", ((p.adapter, p.kind) for p in found.problems))
 
 

@@ -71,6 +71,7 @@ class Registered(NamedTuple):
 class Survey(NamedTuple):
     sessions: list[Session]
     problems: list[Problem]
+    took: Mapping[str, float] = {}  # seconds, by adapter that was looked at, and was in time
 
 
 class _Run:
@@ -85,7 +86,7 @@ class _Run:
         self.judged: list[tuple[Observation, Verdict]] = []
         self.done = _thread.allocate_lock()
         self.done.acquire()
-        self.started = 0.0
+        self.started = self.ended = 0.0
 
     def work(self, wanted: Wanted | None) -> None:
         self.started = time.monotonic()
@@ -98,6 +99,7 @@ class _Run:
         except BaseException as error:  # noqa: BLE001 - the fence: an adapter's fault ends here
             self._broken(error)
         finally:
+            self.ended = time.monotonic()
             self.done.release()
 
     def _looked(self, adapter: Surveyed, wanted: Wanted | None) -> bool:
@@ -208,10 +210,11 @@ def survey(
             problems.append(Problem(run.registered.name, "late", late, run.registered.name))
         judged.extend(run.results())
         problems.extend(run.look.problems)
+    took = {run.registered.name: run.ended - run.started for run in runs if run.ended}
     if not notes:
-        return Survey([Session(seen, verdict) for seen, verdict in judged], problems)
+        return Survey([Session(seen, verdict) for seen, verdict in judged], problems, took)
     decorations = _Decorations(notes)
-    return Survey([decorations.session(*each) for each in judged], problems)
+    return Survey([decorations.session(*each) for each in judged], problems, took)
 
 
 def _ends(process: Process) -> bool:

@@ -34,6 +34,7 @@ FAMILIES: dict[str, Known] = {
     "agentctl_sessions_waiting": Known("gauge", ("adapter", "waiting_for"), "now", "Live sessions that wait for a person, by what for."),
     "agentctl_session_tokens": Known("gauge", ("adapter", "kind"), "now", "Tokens of live sessions so far, where their agents write them."),
     "agentctl_session_cost_usd": Known("gauge", ("adapter",), "now", "Cost of live sessions so far in US dollars, where their agents write it."),
+    "agentctl_survey_adapter_seconds": Known("gauge", ("adapter",), "now", "How long this look at an agent's sessions took; missing: there was nothing to look at, or it was late."),
     "agentctl_survey_problems": Known("gauge", ("adapter", "kind"), "now", "Sources that this look could not read or understand; no adapter: of none."),
     "agentctl_launches": Known("gauge", ("state",), "now", "Launches that are remembered: live or ended."),
     "agentctl_locks": Known("gauge", ("holder",), "now", "Directories that are held now, by agents or by people."),
