@@ -8,19 +8,17 @@ command that died without a word is run again.
 from __future__ import annotations
 
 import os
-import subprocess
 import time
-from typing import Any, BinaryIO
+from typing import Any
 
-from agentctl.control.programs import HOOK, LAUNCH
+from agentctl.control import chore
+from agentctl.control.programs import LAUNCH
 from agentctl.control.targets import kill_all
-from agentctl.control.uproot import uproot
 from agentctl.errors import Gone, SourceError
 from agentctl.truth import files, procfs
 from agentctl.truth.files import translated
 from agentctl.truth.fuse import Fuse
 from agentctl.truth.pidfd import Handle
-from agentctl.truth.procfs import Process
 
 LIMIT = 300.0  # seconds
 _NOTED = '/bin/sh -c "$1"; code=$?; echo $code >"$2.new" && mv "$2.new" "$2"; exit $code'
@@ -61,40 +59,29 @@ def facts(fuse: Fuse) -> dict[str, str]:
     }
 
 
-def _environ(fuse: Fuse, marker: str) -> dict[str, str]:
+def _environ(fuse: Fuse) -> dict[str, str]:
+    """Not of the launch that has started us, if one has: it would be ended with that."""
     own = {name: value for name, value in os.environ.items() if name != LAUNCH}
-    return {**own, **facts(fuse), HOOK: marker}
+    return {**own, **facts(fuse)}
 
 
 def _ran(fuse: Fuse, words: list[str], place: str, said: str, marker: str) -> int | None:
     """Its exit code; None: it took too long."""
     cwd = fuse.cwd or place
-    with _kept(place, said) as output:
+    with chore.kept(place, said, anew=False) as output:
         if not os.path.isdir(cwd):
             raise Gone(cwd, "the directory is gone; the command was not run")
+        noted = ["/bin/sh", "-c", _NOTED, "agentctl-fuse", *words]
         try:
-            child = subprocess.Popen(
-                ["/bin/sh", "-c", _NOTED, "agentctl-fuse", *words],
-                cwd=cwd,
-                env=_environ(fuse, marker),
-                stdin=subprocess.DEVNULL,
-                stdout=output,
-                stderr=subprocess.STDOUT,
-                start_new_session=True,
-            )
+            child = chore.started(noted, cwd, _environ(fuse), marker, output)
         except OSError as error:  # its directory is closed to us, or its words are too many
             raise translated(error, cwd) from error
-    try:
-        return child.wait(LIMIT)
-    except subprocess.TimeoutExpired:
-        uproot(child.pid, lambda process: _marked(process, marker))
-        child.wait()
-        return None
+    return chore.awaited(child, marker, LIMIT)
 
 
 def _in_time(marker: str) -> bool:
     """Waits for one that was begun by who fired the fuse before us. False: it took too long."""
-    found = [p for p in procfs.read_table().values() if p.alive and _marked(p, marker)]
+    found = [p for p in procfs.read_table().values() if chore.marked(p, marker)]
     if not found:
         return True
     first = min(found, key=lambda process: process.identity.start)
@@ -104,15 +91,8 @@ def _in_time(marker: str) -> bool:
                 return True
     except Gone:
         return True
-    kill_all(lambda _: [p for p in procfs.read_table().values() if _marked(p, marker)])
+    kill_all(lambda _: [p for p in procfs.read_table().values() if chore.marked(p, marker)])
     return False
-
-
-def _marked(process: Process, marker: str) -> bool:
-    try:
-        return process.alive and process.environ().get(HOOK) == marker
-    except SourceError:  # not ours, or gone
-        return False
 
 
 def _code(ended: str) -> int | None:
@@ -122,11 +102,3 @@ def _code(ended: str) -> int | None:
     except SourceError:
         return None
     return int(told) if told.isdigit() else None
-
-
-def _kept(place: str, path: str) -> BinaryIO:
-    try:
-        os.makedirs(place, mode=0o700, exist_ok=True)
-        return open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600), "ab")
-    except OSError as error:
-        raise translated(error, path) from error

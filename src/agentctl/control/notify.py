@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import subprocess
 import tempfile
 import time
 from base64 import b64encode
@@ -16,15 +15,13 @@ from typing import IO
 from agentctl import __version__
 from agentctl.config import Config
 from agentctl.config_targets import Notify
-from agentctl.control import post, quiet
+from agentctl.control import chore, post, quiet
 from agentctl.control.delivery import Policy, Result
-from agentctl.control.programs import HOOK, LAUNCH
-from agentctl.control.uproot import uproot
+from agentctl.control.programs import LAUNCH
 from agentctl.errors import SourceError
 from agentctl.store.outbox import Delivery
 from agentctl.truth.event import Event
 from agentctl.truth.look import home
-from agentctl.truth.procfs import Process
 from agentctl.wire import notice
 from agentctl.wire.notice import PRIORITIES, TAGS, Notice
 
@@ -134,26 +131,16 @@ def _header(text: str) -> str:
 def _ran(words: Sequence[str], environ: Mapping[str, str]) -> Result:
     marker = f"notify/{os.getpid()}/{time.monotonic_ns()}"
     # not of the launch that has started us, if one has: it would be ended with that
-    given = {**{name: environ[name] for name in environ if name != LAUNCH}, HOOK: marker}
+    given = {name: environ[name] for name in environ if name != LAUNCH}
     place = home(environ)
+    cwd = place if place is not None and os.path.isdir(place) else "/"
     with tempfile.TemporaryFile() as said:
         try:
-            child = subprocess.Popen(
-                words,
-                cwd=place if place is not None and os.path.isdir(place) else "/",
-                env=given,
-                stdin=subprocess.DEVNULL,
-                stdout=said,
-                stderr=subprocess.STDOUT,
-                start_new_session=True,
-            )
+            child = chore.started(words, cwd, given, marker, said)
         except (OSError, ValueError) as error:
             return Result("dead", f"it could not be started: {error}")
-        try:
-            code = child.wait(LIMIT)
-        except subprocess.TimeoutExpired:
-            uproot(child.pid, lambda process: _marked(process, marker))
-            child.wait()
+        code = chore.awaited(child, marker, LIMIT)
+        if code is None:
             return Result("dead", f"it took longer than {LIMIT:g} s")
         return Result("delivered") if code == 0 else Result("dead", _failure(code, said))
 
@@ -164,10 +151,3 @@ def _failure(code: int, said: IO[bytes]) -> str:
     said.seek(max(0, size - WORDS))
     words = notice.line(said.read(WORDS).decode("utf-8", "replace"), WORDS)
     return f"{how}: {words}" if words else how
-
-
-def _marked(process: Process, marker: str) -> bool:
-    try:
-        return process.environ().get(HOOK) == marker
-    except SourceError:  # not ours, or gone
-        return False
