@@ -102,6 +102,14 @@ def test_another_process_runs_it_and_nobody_saw_the_end_of_the_first() -> None:
     assert types(changed) == ["events.gap", "session.started", "session.running"]
 
 
+def test_a_process_that_had_no_session_runs_it_and_nobody_saw_the_end_of_the_first() -> None:
+    told = story()
+    told.tell(found("idle", 10.0), 100.0)
+    told.tell(found("running", session_id=None, pid=8), 101.0)
+    changed = told.tell(found("running", 101.0, pid=8), 102.0)
+    assert types(changed) == ["events.gap", "session.identified", "session.running"]
+
+
 def test_one_of_which_nobody_could_tell_goes_on() -> None:
     told = story()
     told.tell(found("running", 10.0), 100.0)

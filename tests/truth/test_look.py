@@ -321,6 +321,12 @@ def test_what_was_written_after_we_looked_is_proven_by_nothing() -> None:
     assert look.unowned(1000.5).claim == "hidden"
 
 
+def test_what_is_stamped_later_than_now_was_not_written_since_we_looked() -> None:
+    """The clock has been set back: else nobody could tell of it before that hour has come again."""
+    look = Look({}, {}, now=time.time())
+    assert look.unowned(time.time() + 3600.0).claim == "gone"
+
+
 def test_the_moment_of_a_look_is_before_its_processes() -> None:
     before = time.time()
     look = Look.take({})

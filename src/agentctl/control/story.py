@@ -70,17 +70,16 @@ class Story:
         """Whether it began, or a process began to run it."""
         owner = word.process
         if owner is not None and self._was_nameless((key[0], owner.address), key):
-            return [_event("session.identified", session, now, None, was=owner.address)]
+            unseen = _end_unseen(session, before, owner, now)
+            return [*unseen, _event("session.identified", session, now, None, was=owner.address)]
         if before is None:
             began = _began(session) or 0.0
             fresh = self.begun or (self.since is not None and began >= self.since)
             return [_started(session, now)] if fresh else []
         if before.status == "stopped":
             return [_started(session, now)] if word.status != "stopped" else []
-        if owner is None or before.process in (None, owner):
-            return []
-        reason = "another process runs it now; the end of the one before was not seen"
-        return [gap(before.at or now, now, reason, session), _started(session, now)]
+        unseen = _end_unseen(session, before, owner, now)
+        return [*unseen, _started(session, now)] if unseen else []
 
     def _has_a_name(self, session: Session) -> bool:
         """Whether a process that shows no session was told of with one: some agents hide it a moment
@@ -97,6 +96,15 @@ class Story:
         del self.words[process]
         self.living.discard(process)
         return True
+
+
+def _end_unseen(
+    session: Session, before: Word | None, owner: ProcessIdentity | None, now: float
+) -> list[Event]:
+    if before is None or before.status == "stopped" or owner is None or before.process in (None, owner):
+        return []
+    reason = "another process runs it now; the end of the one before was not seen"
+    return [gap(before.at or now, now, reason, session)]
 
 
 def key_of(session: Session) -> Key:
