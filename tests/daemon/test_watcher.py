@@ -14,7 +14,7 @@ from agentctl.daemon.watcher import Watcher
 from agentctl.store import journal, ledger, locks
 from agentctl.truth import pidfd, procfs
 from agentctl.truth.event import Event
-from agentctl.truth.model import Launch
+from agentctl.truth.model import Launch, ProcessIdentity
 from tests.daemon.serving import daemon_of, home_of
 from tests.fakes.demo import DemoStage
 from tests.running import agentctl_of
@@ -36,7 +36,7 @@ def await_event(stage: DemoStage, kind: str, subject: str | None) -> None:
     until(lambda: kind in told(stage, subject), f"{kind} of {subject}")
 
 
-def kill(identity: procfs.ProcessIdentity) -> None:
+def kill(identity: ProcessIdentity) -> None:
     with pidfd.Handle(identity) as handle:
         handle.signal(signal.SIGKILL)
         assert handle.wait(20)

@@ -14,7 +14,7 @@ from typing import Any
 
 from agentctl import paths
 from agentctl.control import fuse
-from agentctl.daemon.wake import Wake
+from agentctl.daemon.hands import Hands
 from agentctl.errors import AgentctlError
 from agentctl.store import fuses
 from agentctl.truth import fuse as clocks
@@ -25,47 +25,30 @@ from agentctl.truth.fuse import BURNING, Fuse
 log = logging.getLogger("agentctl.daemon.clock")
 
 SLOW = 60.0  # seconds: also for who fired one elsewhere and died of it, which nobody tells us
-BREATH = 0.05  # seconds between two looks: a thousand writes a second are not a thousand looks
 AT_ONCE = 32  # threads: each is bounded, by what a command and a stop may take
 REST = 5.0  # seconds for one that could not be fired, such as for a full disk
 DAY = 86400.0  # seconds between two times of forgetting what was settled long ago
-PARTING = 1.0  # seconds for what fires when the daemon ends; the next one goes on with it
 
 
-class Clock:
+class Clock(Hands[str]):
+    """What is at work is named by its fuse."""
+
     name = "clock"
 
     def __init__(self, home: str) -> None:
         self._home = home
         self._notes = paths.notes_file(home)
-        self._stopping = threading.Event()
+        super().__init__(f"{self._notes}-wal", self._notes)
         self._one_is_over = threading.Event()  # and another may have its turn
-        self._mutex = threading.Lock()
-        self._threads: dict[str, threading.Thread] = {}  # by fuse
-        self._resting: dict[str, float] = {}  # until when, by the clock that is never set
         self._lit: list[Fuse] = []
         self._problem: str | None = None
-
-    def start(self) -> None:
-        self._wake = Wake((f"{self._notes}-wal", self._notes))
-        self._thread = threading.Thread(target=self._run, name=self.name, daemon=True)
-        self._thread.start()
-
-    def stop(self) -> None:
-        self._stopping.set()
-        self._wake.call()
-        until = time.monotonic() + PARTING
-        with self._mutex:
-            working = list(self._threads.values())
-        for thread in (self._thread, *working):
-            thread.join(max(0.0, until - time.monotonic()))
 
     def status(self) -> dict[str, Any]:
         moment, lit = clocks.now(), self._lit
         ahead = [each.left(moment) for each in lit if each.state == BURNING]
         told = {
             "burning": len(ahead),
-            "firing": len(self._threads),
+            "firing": len(self._working),
             "next_due_at": rfc3339(moment.at + min(ahead)) if ahead else None,
         }
         return told if self._problem is None else {**told, "state": "failing", "problem": self._problem}
@@ -82,8 +65,7 @@ class Clock:
             if self._one_is_over.is_set() or now >= due or stamp is None or stamp != seen:
                 self._one_is_over.clear()
                 seen, due = stamp, now + self._round()
-            self._wake.wait(max(0.0, due - clocks.now().elapsed))
-            self._stopping.wait(BREATH)
+            self._pause(max(0.0, due - clocks.now().elapsed))
 
     def _round(self) -> float:
         """Sets off all that is due. Seconds until there is more to do, if nothing happens."""
@@ -109,12 +91,12 @@ class Clock:
     def _set_off(self, fuse_id: str) -> None:
         with self._mutex:
             rests = self._resting.get(fuse_id, 0.0) > time.monotonic()
-            if rests or fuse_id in self._threads or len(self._threads) >= AT_ONCE:
+            if rests or fuse_id in self._working or len(self._working) >= AT_ONCE:
                 return  # its turn comes when one of those has ended
             thread = threading.Thread(
                 target=self._fire, args=(fuse_id,), name=f"fuse {fuse_id}", daemon=True
             )
-            self._threads[fuse_id] = thread
+            self._working[fuse_id] = thread
         thread.start()
 
     def _fire(self, fuse_id: str) -> None:
@@ -122,7 +104,7 @@ class Clock:
             with self._mutex:
                 self._resting[fuse_id] = time.monotonic() + REST
         with self._mutex:
-            self._threads.pop(fuse_id, None)
+            self._working.pop(fuse_id, None)
         self._one_is_over.set()
         self._wake.call()
 

@@ -18,8 +18,8 @@ from typing import Any
 from agentctl import config, paths
 from agentctl.config import Config
 from agentctl.control.delivery import DAY, Deliverer, Result
+from agentctl.daemon.hands import Hands
 from agentctl.daemon.held import Held
-from agentctl.daemon.wake import Wake
 from agentctl.errors import AgentctlError, SourceError
 from agentctl.store import journal, outbox, targets
 from agentctl.store.outbox import Delivery, Lane, Waiting
@@ -28,42 +28,23 @@ from agentctl.truth.event import Event
 log = logging.getLogger("agentctl.daemon.courier")
 
 LANES = 32  # threads at once
-BREATH = 0.05  # seconds between two looks: a thousand events a second are not a thousand looks
 REST = 5.0  # seconds for a lane in which something unexpected failed, such as a full disk
 TRIES = 3  # to write down what a delivery came to: it would be made again for want of that
-PARTING = 1.0  # seconds for what is under way when the daemon ends
 NOBODY = "no such target any more"
 
 
-class Courier:
+class Courier(Hands[Lane]):
     name = "courier"
 
     def __init__(self, home: str, environ: Mapping[str, str], deliverers: Iterable[Deliverer]) -> None:
         self._notes, self._file = paths.notes_file(home), paths.config_file(home)
+        super().__init__(f"{self._notes}-wal", self._notes, self._file)
         self._environ = environ
         self._deliverers = {one.kind: one for one in deliverers}
         self._settings: Config | None = None
         self._problems: dict[str, str] = {}
         self._waiting: list[Waiting] = []
-        self._mutex = threading.Lock()
-        self._workers: dict[Lane, threading.Thread] = {}
-        self._resting: dict[Lane, float] = {}  # until when, by the clock that is never set
-        self._stopping = threading.Event()
         self._held = Held(self._notes)
-
-    def start(self) -> None:
-        self._wake = Wake((f"{self._notes}-wal", self._notes, self._file))
-        self._thread = threading.Thread(target=self._run, name=self.name, daemon=True)
-        self._thread.start()
-
-    def stop(self) -> None:
-        self._stopping.set()
-        self._wake.call()
-        until = time.monotonic() + PARTING
-        with self._mutex:
-            workers = list(self._workers.values())
-        for thread in (self._thread, *workers):
-            thread.join(max(0.0, until - time.monotonic()))
 
     def status(self) -> dict[str, Any]:
         told: dict[str, Any] = {
@@ -71,7 +52,7 @@ class Courier:
             if self._settings is not None
             else {},
             "pending": sum(one.pending for one in self._waiting),
-            "at_work": len(self._workers),
+            "at_work": len(self._working),
         }
         if self._problems:
             told |= {"state": "failing", "problem": "; ".join(self._problems.values())}
@@ -88,8 +69,7 @@ class Courier:
             except Exception:  # the fence
                 log.exception("resting")
                 pause = REST
-            self._wake.wait(pause)
-            self._stopping.wait(BREATH)
+            self._pause(pause)
         self._held.drop()
 
     def _round(self) -> float:
@@ -128,14 +108,14 @@ class Courier:
             return DAY
         with self._mutex:
             rest = self._resting.get(lane, 0.0) - time.monotonic()
-            if lane in self._workers or len(self._workers) >= LANES:
+            if lane in self._working or len(self._working) >= LANES:
                 return DAY  # whoever ends calls us
             if rest > 0 or waiting.due_at > now:
                 return max(rest, waiting.due_at - now)
             worker = threading.Thread(
                 target=self._work, args=(lane, deliverer), name=f"{lane.kind} {lane.target}", daemon=True
             )
-            self._workers[lane] = worker
+            self._working[lane] = worker
         worker.start()
         return DAY
 
@@ -154,7 +134,7 @@ class Courier:
             self._resting[lane] = time.monotonic() + REST
         finally:
             with self._mutex:
-                del self._workers[lane]
+                del self._working[lane]
             self._wake.call()
 
     def _attempt(self, delivery: Delivery, deliverer: Deliverer) -> bool:
