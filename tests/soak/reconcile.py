@@ -43,12 +43,12 @@ def sessions(book: Book, told: Told) -> Iterator[str]:
         named = [run for run in its_runs if run not in nameless]
         yield from _ends(book, session, named, by_session.get(session, []))
         yield from _states(book, its_runs, by_session.get(session, []))
-    lost = {launch.cwd for launch in book.launches if launch.id is None}  # on a full disk
+    lost = {launch.cwd for launch in book.launches if launch.id is None}
     for session in by_session.keys() - runs.keys():
         events = [event for _, event in by_session[session]]
         if session.startswith("proc:"):
             yield from _nameless(session, events, told)
-        elif not all((e.body.get("session") or {}).get("cwd") in lost for e in events):
+        elif not any((e.body.get("session") or {}).get("cwd") in lost for e in events):
             yield f"{session} is told of, and the driver knows no such session: {events[0].type}"
 
 
