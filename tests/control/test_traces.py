@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from agentctl.control.traces import files_of, foreseen, record_of
+from agentctl.control.traces import deciding, files_of, foreseen, record_of
 from agentctl.truth import procfs
 from agentctl.truth.judge import judge
 from agentctl.truth.model import Authority, Evidence, Observation, Session
@@ -37,6 +37,21 @@ def test_the_record_of_one_is_a_file_as_a_whole() -> None:
     assert record("/t/s.jsonl@512") is None
     assert record("/t/s.jsonl", "journal") is None
     assert record("proc:7@7") is None
+
+
+def test_where_a_record_decides_nothing_else_is_watched() -> None:
+    alive = Evidence("alive", "proc:7@7", "kernel")
+    record = Evidence("idle", "/live/7.json", "record")
+    turn = Evidence("working", "/t/s.jsonl@512", "journal")
+
+    def watched(*evidence: Evidence) -> set[str]:
+        seen = Observation("demo", "s", evidence, transcript="/t/s.jsonl", tied_by="/live/7.json")
+        return set(deciding(Session(seen, judge(evidence))))
+
+    assert watched(alive, record, turn) == {"/live/7.json"}
+    everything = {"/live/7.json", "/t/s.jsonl", "/t/s.jsonl-wal"}
+    assert watched(alive, record._replace(trusted=False), turn) == everything
+    assert watched(alive, turn) == everything
 
 
 HOMES = {

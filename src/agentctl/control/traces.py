@@ -30,6 +30,18 @@ def files_of(session: Session) -> Iterator[str]:
             yield place[1]
 
 
+def deciding(session: Session) -> Iterator[str]:
+    """Those of its files that can change what it is. While a record says what a live one does, no
+    transcript overrules that (see `judge`), and an agent at work writes into it all the time."""
+    record = record_of(session)
+    if record is None or all(piece.address != record for piece in session.verdict.used):
+        yield from files_of(session)
+        return
+    yield record
+    if session.seen.tied_by.startswith("/") and not session.seen.tied_by.startswith("/proc"):
+        yield session.seen.tied_by
+
+
 def record_of(session: Session) -> str | None:
     """The file that says what it is doing, and nothing else: a whole, written anew for each change."""
     for piece in session.seen.evidence:
