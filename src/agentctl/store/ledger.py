@@ -7,9 +7,11 @@ import sqlite3
 import time
 from collections.abc import Iterable
 
-from agentctl.store import db, fuses, locks, telling
+from agentctl.store import db, locks, telling
 from agentctl.truth.model import Exit, HookRun, Launch
 from agentctl.truth.procfs import namespace
+
+_BURNS = "select 1 from fuse where phase = 'burning' and directory is not null limit 1"
 
 
 def begin(
@@ -25,11 +27,17 @@ def begin(
     with db.transaction(path) as connection:
         if launch.cwd is not None:
             locks.take(connection, launch.cwd, launch.id, launch.identity, force=force)
-            if cancels_fuses:
+            if cancels_fuses and connection.execute(_BURNS).fetchone() is not None:
+                from agentctl.store import (
+                    fuses,
+                )  # most launches meet none: here as below, only who needs it pays
+
                 fuses.cancel_in(connection, locks.real_path(launch.cwd), launch.id)
         _insert(connection, launch)
         telling.launch(connection, "launch.started", launch.id, launch.created_at)
         if timeout:
+            from agentctl.store import fuses
+
             fuses.light_timeout(connection, launch, timeout)
 
 
@@ -49,6 +57,8 @@ def learned(path: str, note: Launch) -> None:
 def claim_end(path: str, launch_id: str, how: Exit | None = None) -> bool:
     """Whether the caller is the one who finishes this launch: true once, for one of all who ask. How it
     ended is noted with that; None: nobody knows."""
+    from agentctl.store import fuses
+
     with db.transaction(path) as connection:
         claimed = connection.execute(
             "update launch set finished_at = ?, ended_at = ?, exit_code = ?"
@@ -87,6 +97,8 @@ def hook_ran(path: str, launch_id: str, run: HookRun) -> None:
 
 def failed(path: str, launch_id: str, why: str) -> None:
     """It never came to be a session: nothing is left of it but the word that it failed."""
+    from agentctl.store import fuses
+
     with db.transaction(path) as connection:
         telling.launch(connection, "launch.failed", launch_id, why=why)
         fuses.burn_on(connection, launch_id)
@@ -100,6 +112,8 @@ def forget(path: str, launch_ids: Iterable[str], patience: float = db.PATIENCE) 
 
 
 def _forget(connection: sqlite3.Connection, launch_id: str) -> None:
+    from agentctl.store import fuses
+
     locks.drop(connection, launch_id)
     fuses.end_timeout(connection, launch_id, "its launch is forgotten")
     connection.execute("delete from fuse where launch = ?", (launch_id,))
