@@ -25,6 +25,8 @@ STATUS = {"work": "running", "ask": "waiting", "rest": "idle"}
 NEXT = {"work": ("ask", "rest"), "ask": ("work",), "rest": ("work",)}
 OPEN = frozenset({"killed", "interrupted", "failed", "unknown"})  # ended with its turn open
 ENDED = frozenset({"completed", "failed", "interrupted", "killed", "unknown"})
+CANNOT_TELL = 5  # what a verb exits with then
+DOUBT = 10.0  # seconds after which it can surely be told which process runs a session
 PAUSE = 1.2  # seconds between the end of a process and the next one of the same session
 
 
@@ -121,6 +123,9 @@ class Slot:
     def _stop(self, session: str) -> None:
         began = now()
         ran = self.scene.call("stop", session)
+        while ran.code == CANNOT_TELL and now() < began + DOUBT:  # beside one that is just beginning
+            self.over.wait(0.5)
+            ran = self.scene.call("stop", session)
         if ran.code != 0:
             self._excused("stop", ran, began)
 

@@ -105,6 +105,8 @@ class Soak:
         book, told = self.book, self.reader.events
         sent = [one for one, _ in outbox.listed(str(self.notes), "webhook", all_of_them=True)]
         found = [*book.wrong, *self.target.wrong]
+        if self.troubles.happened != self.troubles.planned:
+            found.append(f"only {self.troubles.happened} of {self.troubles.planned} troubles came")
         found += reconcile.journal(told)
         found += reconcile.sessions(book, told)
         found += reconcile.watching(book, told)

@@ -83,9 +83,14 @@ class Scene:
 
     def fill_disk(self) -> None:
         """To the last block: made as small as what is on it, which takes no memory."""
-        status = os.statvfs(self.state)
-        used = (status.f_blocks - status.f_bfree) * status.f_frsize
-        _mount("-o", f"remount,size={max(used, status.f_frsize)}", str(self.state))
+        while True:
+            status = os.statvfs(self.state)
+            used = (status.f_blocks - status.f_bfree) * status.f_frsize
+            try:
+                _mount("-o", f"remount,size={max(used, status.f_frsize)}", str(self.state))
+            except subprocess.CalledProcessError:  # somebody has written in between
+                continue
+            return
 
     def free_disk(self) -> None:
         _mount("-o", f"remount,size={ROOMY}", str(self.state))

@@ -99,6 +99,7 @@ class Troubles:
                 (0.85 * seconds, lambda: self._step(0.0)),
             ]
         self._moods = MOODS if "flap" not in spared else MOODS[:1]
+        self.planned, self.happened = len(self._plan), 0
         self._over = threading.Event()
         self._threads = [
             threading.Thread(target=self._follow, name="troubles"),
@@ -119,7 +120,12 @@ class Troubles:
         for at, happens in self._plan:
             if self._over.wait(max(0.0, began + at - now())):
                 return
-            happens()
+            try:
+                happens()
+            except Exception as error:  # noqa: BLE001 - a trouble that does not come is a soak of nothing
+                self._book.note("wrong", f"no trouble: {type(error).__name__}: {error}")
+                return
+            self.happened += 1
 
     def _fill(self) -> None:
         began = now()
