@@ -15,6 +15,7 @@ from tests.soak.flapping import Got
 from tests.soak.scene import WANTED
 
 SETTLED = 5.0  # seconds of a state, watched, after which it has surely been told
+BRIEF = 1.0  # seconds
 STATES = tuple(f"session.{word}" for word in ("running", "waiting", "idle", "unknown", "stopped"))
 Told = list[tuple[float, Event]]  # with the moment at which each was surely there
 
@@ -56,13 +57,18 @@ def _ends(book: Book, session: str, runs: list[Run], told: Told) -> Iterator[str
     ends = [event for _, event in told if event.type == "session.stopped"]
     merged = [event for _, event in told if event.type == "events.gap" and "another process" in
               event.body["data"]["reason"]]  # fmt: skip
-    runs = _seen_apart(book, runs)
+    runs = _seen_apart(book, runs if told else [run for run in runs if not brief(run)])
     if len(ends) + len(merged) != len(runs):
         what = [event.type for _, event in told]
         yield f"{session}: {len(runs)} runs, {len(ends)} ends told, {len(merged)} gaps: {what} {runs}"
     elif not merged:
         for run, event in zip(runs, ends, strict=True):
             yield from _right_end(book, run, event)
+
+
+def brief(run: Run) -> bool:
+    """Not launched, and gone before anybody can be relied on to have looked. Counted, not passed over."""
+    return run.launch is None and (run.gone or 0.0) - (run.ready or 0.0) < BRIEF
 
 
 def _seen_apart(book: Book, runs: list[Run]) -> list[Run]:

@@ -140,6 +140,9 @@ class Soak:
         }
         lines = [", ".join(f"{len(entries)} {name}" for name, entries in counts.items())]
         lines.append(f"{len(self.reader.events)} events: {told}")
+        seen = {event.subject for _, event in self.reader.events}
+        unseen = [run for run in book.runs if reconcile.brief(run) and run.session not in seen]
+        lines.append(f"{len(unseen)} agents lived for less than a second and were not seen")
         lines.append(f"{taken} deliveries taken, of {len(self.target.got)} tries that arrived")
         return "\n".join(lines)
 
