@@ -233,21 +233,30 @@ class Slot:
                 self._await_end(launch, launch.run, "exit", 0.5)
 
     def lock(self) -> None:
-        place, how = self._place(), self.random.choice(("released", "expired"))
+        """Its time is by the time of day, which a step moves: a short one is not stepped over."""
+        place = self._place()
+        if self.random.choice((True, False)):
+            with self.scene.hand:
+                if self._locked(place, "2s", "expired"):
+                    self.over.wait(3.0)
+        elif self._locked(place, "1d", "released"):
+            launch = self.book.note("launches", Launch(str(place), now(), expected="refused"))
+            ran = self.scene.call("launch", "demo", "-p", "exit 0", "--cwd", str(place))
+            launch.returned, launch.exit, launch.said = now(), ran.code, ran.err.strip()
+            self._unlocked(place)
+
+    def _locked(self, place: Path, ttl: str, how: str) -> bool:
         began = now()
-        ran = self.scene.call(
-            "lock", str(place), "--ttl", "2s" if how == "expired" else "1h", "--reason", "soak"
-        )
+        ran = self.scene.call("lock", str(place), "--ttl", ttl, "--reason", "soak")
         if ran.code != 0:
             self._excused("lock", ran, began)
-            return
+            return False
         self.book.note("locks", Lock(str(place), how))
-        if how == "expired":
-            return
-        launch = self.book.note("launches", Launch(str(place), now(), expected="refused"))
-        ran = self.scene.call("launch", "demo", "-p", "exit 0", "--cwd", str(place))
-        launch.returned, launch.exit, launch.said = now(), ran.code, ran.err.strip()
-        while (ran := self.scene.call("unlock", str(place))).code != 0:
+        return True
+
+    def _unlocked(self, place: Path) -> None:
+        began = now()
+        while (ran := self.scene.call("unlock", str(place))).code != 0 and now() < began + 60.0:
             self._excused("unlock", ran, began)
             self.over.wait(1.0)
 

@@ -67,7 +67,7 @@ def _ends(book: Book, session: str, runs: list[Run], told: Told) -> Iterator[str
 
 
 def brief(run: Run) -> bool:
-    """Not launched, and gone before anybody can be relied on to have looked. Counted, not passed over."""
+    """Not launched, and gone before anybody can be relied on to have looked. The summary counts them."""
     return run.launch is None and (run.gone or 0.0) - (run.ready or 0.0) < BRIEF
 
 

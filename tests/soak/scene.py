@@ -7,6 +7,7 @@ import os
 import struct
 import subprocess
 import sys
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +32,7 @@ class Scene:
         _mount("-t", "tmpfs", "-o", f"size={ROOMY},mode=700", "tmpfs", str(self.state))
         self.hooks.touch()
         self.burned.touch()
+        self.hand = threading.RLock()  # whoever has it, the clock is not set meanwhile
         self.set_clock(0.0)
         self.stages: dict[str, Stage] = {}
         for made in stages():

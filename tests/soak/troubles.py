@@ -137,8 +137,9 @@ class Troubles:
             self._book.full[-1] = (began, now())
 
     def _step(self, to: float) -> None:
-        self._scene.set_clock(to)
-        self._book.note("steps", (now(), to))
+        with self._scene.hand:
+            self._scene.set_clock(to)
+            self._book.note("steps", (now(), to))
 
     def _flap(self) -> None:
         while not self._over.is_set():
