@@ -78,7 +78,9 @@ class Soak:
         self.reader.stop()
 
     def _quiet(self) -> bool:
-        return not any(self._open().values())
+        """Nobody has anything to do, and nothing more is told: an end that is not clear takes a while."""
+        last = self.reader.events[-1][0] if self.reader.events else 0.0
+        return now() - last > reconcile.SETTLED and not any(self._open().values())
 
     def _open(self) -> dict[str, object]:
         others = [p for p in self._others() if p.comm != "agentctl-daemon"]
