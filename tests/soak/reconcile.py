@@ -75,7 +75,7 @@ def _seen_apart(book: Book, runs: list[Run]) -> list[Run]:
     """Those between whose ends somebody could look. Else they are one, and a gap tells why."""
     return [
         run
-        for run, following in zip(runs, [*runs[1:], None], strict=True)
+        for run, following in zip(runs, [*runs, None][1:], strict=True)
         if following is None or book.could_look(run.gone or 0.0, following.gone or 0.0)
     ]
 

@@ -78,7 +78,7 @@ class Soak:
         self.reader.stop()
 
     def _quiet(self) -> bool:
-        """Nobody has anything to do, and nothing more is told: an end that is not clear takes a while."""
+        """Nobody has anything to do, and nothing more is told: an end may not be clear at once."""
         last = self.reader.events[-1][0] if self.reader.events else 0.0
         return now() - last > reconcile.SETTLED and not any(self._open().values())
 
@@ -170,9 +170,9 @@ def main() -> int:
         began = now()
         soak.play()
         soak.settle()
-        found = soak.complaints()
         if given.keep is not None:
             _keep(soak, given.keep)
+        found = soak.complaints()
     print(f"seed {given.seed}, {given.agents} agents, {now() - began:.0f} s\n{soak.summary()}")
     for each in found:
         print(f"- {each}")

@@ -47,6 +47,13 @@ def test_an_end_is_told_once_and_as_it_was() -> None:
         assert list(reconcile.sessions(book, numbered(*wrong)))
 
 
+def test_one_that_lived_too_briefly_may_go_unseen() -> None:
+    run = Run("demo", 0.0, SESSION, "proc:7@7", 1.0, 1.4, 1.5, 0, frozenset({"completed"}))
+    assert list(reconcile.sessions(Book(runs=[run]), [])) == []
+    run.gone = 3.0
+    assert list(reconcile.sessions(Book(runs=[run]), []))
+
+
 def test_nobody_is_told_of_whom_nobody_knows() -> None:
     strange = told("session.started", "s2", session={"cwd": "/elsewhere"})
     (complaint,) = reconcile.sessions(launched(), numbered(ended(), strange))
