@@ -117,6 +117,14 @@ def test_one_of_which_nobody_could_tell_goes_on() -> None:
     assert types(told.tell(found("running", 10.0), 102.0)) == ["session.running"]
 
 
+def test_another_process_runs_one_of_which_nobody_could_tell() -> None:
+    told = story()
+    told.tell(found("running", 10.0), 100.0)
+    told.tell(found("unknown"), 101.0)
+    changed = told.tell(found("running", 102.0, pid=8), 103.0)
+    assert types(changed) == ["events.gap", "session.started", "session.running"]
+
+
 def test_a_process_that_gets_a_session_is_not_two() -> None:
     told = story()
     nameless = told.tell(found("running", session_id=None), 100.0)

@@ -52,12 +52,14 @@ class Story:
         word, before = _said_now(session), self.words.get(key)
         if before is None and self._has_a_name(session):
             return []
+        if word.status == "unknown" and before is not None:  # whoever ran it may run it still
+            word = word._replace(process=word.process or before.process)
         self._note(key, word)
         told = self._arrival(session, key, before, word, now)
         if told or before is None or before[:2] != word[:2] or _again(session, before, word, written):
             if before is not None and not told:
                 told += _unseen(session, before, word, now, written)
-            told.append(_event(f"session.{word.status}", session, now, word.at))
+            told.append(_event(f"session.{word.status}", session, now, word.at, word.process))
         return told
 
     def _note(self, key: Key, word: Word) -> None:
@@ -120,9 +122,16 @@ def gap(began: float, ended: float, reason: str, session: Session | None = None)
     return _event("events.gap", session, ended, began, **data)
 
 
-def _event(kind: str, session: Session, now: float, at: float | None, **data: object) -> Event:
+def _event(
+    kind: str,
+    session: Session,
+    now: float,
+    at: float | None,
+    ran: ProcessIdentity | None = None,  # it, where nobody can tell whether it still does
+    **data: object,
+) -> Event:
     adapter, subject = key_of(session)
-    owner = session.seen.owner.identity if session.seen.owner is not None else None
+    owner = session.seen.owner.identity if session.seen.owner is not None else ran
     if owner is not None:
         data = {"process": owner.address, "boot": owner.boot, **data}
     group = session.launch.group if session.launch is not None else None
