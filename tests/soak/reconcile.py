@@ -41,6 +41,8 @@ def sessions(book: Book, told: Told) -> Iterator[str]:
             for r in its_runs
             if any(e.type == "session.stopped" for _, e in by_session.get(r.process or "", []))
         ]
+        if _nobody_could_tell(its_runs, by_session.get(session, [])):
+            continue
         named = [run for run in its_runs if run not in nameless]
         yield from _ends(book, session, named, by_session.get(session, []))
         yield from _states(book, its_runs, by_session.get(session, []))
@@ -51,6 +53,12 @@ def sessions(book: Book, told: Told) -> Iterator[str]:
             yield from _nameless(session, events, told)
         elif not any((e.body.get("session") or {}).get("cwd") in lost for e in events):
             yield f"{session} is told of, and the driver knows no such session: {events[0].type}"
+
+
+def _nobody_could_tell(runs: list[Run], told: Told) -> bool:
+    """Of a Pi nobody can, while another one has begun beside it and has no session yet: that is told, and
+    all that is told of it then (docs/adapters/agents.md)."""
+    return runs[0].adapter == "pi" and any(event.type == "session.unknown" for _, event in told)
 
 
 def _ends(book: Book, session: str, runs: list[Run], told: Told) -> Iterator[str]:

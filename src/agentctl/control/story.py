@@ -119,7 +119,7 @@ def gap(began: float, ended: float, reason: str, session: Session | None = None)
     data = {"from": rfc3339(began), "to": rfc3339(ended), "reason": reason}
     if session is None:
         return Event("events.gap", ended, began, body={"data": data})
-    return _event("events.gap", session, ended, began, **data)
+    return _event("events.gap", session, ended, began, None, **data)
 
 
 def _event(
