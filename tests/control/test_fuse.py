@@ -13,7 +13,7 @@ import pytest
 
 from agentctl import paths
 from agentctl.control import fuse, fuse_command
-from agentctl.errors import SourceError
+from agentctl.errors import Passing, SourceError
 from agentctl.store import firing, fuses, journal, ledger
 from agentctl.truth import procfs
 from agentctl.truth.fuse import Action, Fuse
@@ -70,6 +70,24 @@ def test_one_that_goes_wrong_keeps_no_other_from_being_done(state: str) -> None:
     assert done.state == "failed"
     assert "the directory is gone" in str(done.results[0])
     assert told(state)[1:] == ["user.after", "fuse.failed"]
+
+
+def test_what_passes_is_waited_for_and_no_failure(state: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A full disk: an agent whose time is over is to be ended all the same, when that can be."""
+
+    def full(*_: object) -> dict[str, object]:
+        raise Passing("state.db", "no space left on its disk")
+
+    run = fuse._DEEDS["run"]
+    monkeypatch.setitem(fuse._DEEDS, "run", full)
+    lit(state, Action("run", "echo hello"))
+    with pytest.raises(Passing):
+        fuse.fire_due(state)
+    assert told(state) == ["fuse.set"]
+    monkeypatch.setitem(fuse._DEEDS, "run", run)
+    (done,) = (fuse.fire(state, each.id) for each in fuses.lit(paths.notes_file(state)))
+    assert done is not None
+    assert done.state == "fired"
 
 
 def test_what_nobody_foresaw_is_told_too(state: str, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -56,8 +56,8 @@ def sessions(book: Book, told: Told) -> Iterator[str]:
 
 
 def _nobody_could_tell(runs: list[Run], told: Told) -> bool:
-    """Of a Pi nobody can, while another one has begun beside it and has no session yet: that is told, and
-    all that is told of it then (docs/adapters/agents.md)."""
+    """Of a Pi nobody can, while another one has begun beside it and has no session yet: that is told
+    then (docs/adapters/agents.md)."""
     return runs[0].adapter == "pi" and any(event.type == "session.unknown" for _, event in told)
 
 

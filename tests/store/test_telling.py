@@ -91,3 +91,16 @@ def test_a_lock_whose_time_is_over_has_expired(path: str, tmp_path: Path) -> Non
     locks.acquire(path, str(tmp_path), "you", None, None)
     assert told(path) == ["lock.acquired", "lock.expired", "lock.acquired"]
     assert journal.after(path, 0)[1].at == lock.expires_at
+
+
+def test_what_is_forgotten_before_its_end_was_told_has_ended_all_the_same(path: str) -> None:
+    for name in ("1a", "2b", "3c"):
+        ledger.begin(path, Launch(name, DEAD))
+    ledger.claim_end(path, "3c", Exit(0, 9.0, ""))
+    ledger.forget(path, ["1a", "2b", "3c", "none"], never_began={"2b"})
+    ends = [e for e in journal.after(path, 0) if e.type in ("launch.ended", "launch.failed")]
+    assert [(e.type, e.body["data"]["launch"]) for e in ends] == [
+        ("launch.ended", "3c"),
+        ("launch.ended", "1a"),
+        ("launch.failed", "2b"),
+    ]

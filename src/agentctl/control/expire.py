@@ -12,11 +12,12 @@ import sys
 from agentctl import paths
 from agentctl.control import fuse, shim
 from agentctl.control.finish import leave_word
-from agentctl.errors import AgentctlError
+from agentctl.errors import AgentctlError, Passing
 from agentctl.store import fuses, launches
 from agentctl.truth import fuse as clocks
 from agentctl.truth.fuse import BURNING, FAILED, FIRING
 
+SOON = 5.0  # seconds
 RECHECK = 60.0  # seconds: whoever fires it may die of it, and nobody tells us
 
 
@@ -27,9 +28,11 @@ def main() -> None:
     notes = paths.notes_file(state)
     try:
         left = expire(state, launch_id)
+    except Passing:  # a full disk, a busy database: the agent is still to be ended
+        left = SOON
     except AgentctlError as error:
         leave_word(notes, launch_id, "expire", str(error))
-        left = RECHECK  # a full disk, a busy database: the agent is still to be ended
+        left = RECHECK
     if left is not None:
         _ask_again(f"{launches.folder(notes, launch_id)}/{shim.AGAIN_FILE}", left)
 

@@ -18,7 +18,7 @@ from typing import Any
 
 from agentctl import paths
 from agentctl.control import fuse_command, fuse_stop
-from agentctl.errors import Gone
+from agentctl.errors import Gone, Passing
 from agentctl.store import firing, fuses
 from agentctl.truth import files
 from agentctl.truth.clock import rfc3339
@@ -97,6 +97,8 @@ def _done(state: str, notes: str, fuse: Fuse, index: int) -> Fuse | None:
         return firing.emit(notes, fuse, index)
     try:
         result = _DEEDS[do](state, fuse, index)
+    except Passing:  # a full disk: it is not done, and tried again
+        raise
     except Exception as error:  # noqa: BLE001 - whatever it was, the other actions are still to be done
         result = {"ok": False, "error": str(error) or type(error).__name__}
     return firing.confirm(notes, fuse, index, {"do": do, **result, "at": rfc3339(time.time())})

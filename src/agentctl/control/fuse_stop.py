@@ -11,10 +11,10 @@ from collections.abc import Iterable
 from typing import Any
 
 from agentctl import asking, paths
-from agentctl.control import stoppable
+from agentctl.control import finish, stoppable
 from agentctl.control.stop import shape
 from agentctl.control.stopping import Job, all_at_once
-from agentctl.errors import AgentctlError, Unreachable
+from agentctl.errors import AgentctlError, Passing, Unreachable
 from agentctl.store import launches, ledger
 from agentctl.truth.fuse import Fuse
 from agentctl.truth.model import Launch, Problem, Session
@@ -33,10 +33,21 @@ def stop(state: str, fuse: Fuse, _: int) -> dict[str, Any]:
             jobs.append(Job(session, plan, found.sessions))
         except AgentctlError as error:
             told.append(_refused(session, error))
-    if fuse.launch_id is not None and jobs:
-        ledger.expired(paths.notes_file(state), fuse.launch_id)
+    noted = not jobs or fuse.launch_id is None or _expired(state, fuse.launch_id)
     told.extend(map(_came_of, all_at_once(jobs, force=False, timeout=None)))
+    if not noted:
+        finish.patiently(lambda: ledger.expired(paths.notes_file(state), fuse.launch_id or ""))
     return {"ok": all(not each["error"] and not each["survivors"] for each in told), "stopped": told}
+
+
+def _expired(state: str, launch_id: str) -> bool:
+    """Whether it could be noted that it is ended for that. It is ended either way: perhaps it is the one
+    that has filled the disk."""
+    try:
+        ledger.expired(paths.notes_file(state), launch_id)
+    except Passing:
+        return False
+    return True
 
 
 def anybody(state: str, fuse: Fuse) -> bool:

@@ -51,7 +51,7 @@ def prune(state: str, ttl: float, *, dry_run: bool = False) -> Swept:
     forgotten = [(note, why) for note, why in scene.forgettable(ttl) if note.id not in fresh]
     orphans = scene.orphans()
     if not dry_run:
-        swept.problems.extend(_forget(scene.path, [note.id for note, _ in forgotten], orphans))
+        swept.problems.extend(_forget(scene, [note for note, _ in forgotten], orphans))
     swept.done.extend(Pruned("launch", note.id, why) for note, why in forgotten)
     swept.done.extend(
         Pruned("folder", name, "of a launch that is not known any more") for name in orphans
@@ -71,13 +71,14 @@ def quietly(state: str, ttl: float | None = None) -> None:
     deadline = time.monotonic() + BRIEF
     try:
         scene = _Scene(state)
-        due = [
-            note.id
+        going = [
+            note
             for note, _ in scene.forgettable(_configured() if ttl is None else ttl)
             if note.on_complete is None or not scene.is_overdue(note)
         ]
+        due = [note.id for note in going]
         if due:
-            ledger.forget(scene.path, due, BRIEF)
+            ledger.forget(scene.path, due, BRIEF, scene.never_began(going))
         for launch_id in (*due, *scene.orphans()):
             if time.monotonic() > deadline:
                 return
@@ -126,6 +127,9 @@ class _Scene:
                 why = f"{_who(note)}{told} {age(now - at)} ago"
             if note.id not in self.living:
                 yield note, why
+
+    def never_began(self, notes: Sequence[Remains]) -> set[str]:
+        return {note.id for note in notes if not self._began(note)}
 
     def orphans(self) -> list[str]:
         known = {note.id for note in self.notes}
@@ -206,11 +210,12 @@ def _cache(state: str, problems: list[Problem], *, dry_run: bool) -> Iterator[Pr
         yield Pruned("file", path, "half of a cache, whose writer was killed")
 
 
-def _forget(path: str, launch_ids: Sequence[str], orphans: Sequence[str]) -> list[Problem]:
+def _forget(scene: _Scene, notes: Sequence[Remains], orphans: Sequence[str]) -> list[Problem]:
     """Notes before folders: a folder without a note is found the next time."""
+    launch_ids = [note.id for note in notes]
     if launch_ids:
-        ledger.forget(path, launch_ids)
-    folders = [launches.folder(path, launch_id) for launch_id in (*launch_ids, *orphans)]
+        ledger.forget(scene.path, launch_ids, never_began=scene.never_began(notes))
+    folders = [launches.folder(scene.path, launch_id) for launch_id in (*launch_ids, *orphans)]
     return [problem for folder in folders for problem in _remove(folder)]
 
 

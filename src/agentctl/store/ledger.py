@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sqlite3
 import time
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 
 from agentctl.store import db, locks, telling
 from agentctl.truth.model import Exit, HookRun, Launch
@@ -105,9 +105,23 @@ def failed(path: str, launch_id: str, why: str) -> None:
         _forget(connection, launch_id)
 
 
-def forget(path: str, launch_ids: Iterable[str], patience: float = db.PATIENCE) -> None:
+def forget(
+    path: str,
+    launch_ids: Iterable[str],
+    patience: float = db.PATIENCE,
+    never_began: Container[str] = (),
+) -> None:
+    """An end that was not told yet is told first: its launcher or its shim was killed, or the disk was
+    full."""
     with db.transaction(path, patience) as connection:
         for launch_id in launch_ids:
+            row = connection.execute(
+                "select finished_at from launch where id = ?", (launch_id,)
+            ).fetchone()
+            if row == (None,) and launch_id in never_began:
+                telling.launch(connection, "launch.failed", launch_id, why="nothing was started")
+            elif row == (None,):
+                telling.launch(connection, "launch.ended", launch_id, exit_code=None)
             _forget(connection, launch_id)
 
 
