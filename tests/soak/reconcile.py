@@ -43,7 +43,9 @@ def sessions(book: Book, told: Told) -> Iterator[str]:
         ]
         if _nobody_could_tell(its_runs, by_session.get(session, [])):
             continue
-        named = [run for run in its_runs if run not in nameless]
+        ends = sum(event.type == "session.stopped" for _, event in by_session.get(session, []))
+        # one that ended before it had a name may be told of by its id too, when its launch tells that
+        named = its_runs if ends >= len(its_runs) else [run for run in its_runs if run not in nameless]
         yield from _ends(book, session, named, by_session.get(session, []))
         yield from _states(book, its_runs, by_session.get(session, []))
     lost = {launch.cwd for launch in book.launches if launch.id is None}
