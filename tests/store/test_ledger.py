@@ -121,3 +121,18 @@ def test_a_note_knows_where_its_process_can_be_seen(path: str) -> None:
     told = connection.execute("select detail ->> 'namespace' from launch").fetchone()
     connection.close()
     assert told == (os.readlink("/proc/self/ns/pid"),)
+
+
+def test_a_clock_that_was_set_back_while_it_ran_is_noted(path: str) -> None:
+    for name, back in (("1a", 7200.0), ("2b", 0.001)):
+        ledger.begin(path, Launch(name, ME, created_at=float(back < 1)))
+        ledger.claim_end(path, name, Exit(0, 12.5, "", back))
+    assert [note.ended.clock_back for note in launches.recorded(path) if note.ended] == [7200.0, 0.0]
+
+
+def test_the_shims_own_record_tells_it_too(path: str) -> None:
+    ledger.begin(path, Launch("1a", ME))
+    folder = Path(launches.folder(path, "1a"))
+    folder.mkdir(parents=True)
+    (folder / "exit").write_text('{"code": 3, "at": 12.5, "clock_back_s": 60.000}   ')
+    assert launches.exit_record(path, "1a") == Exit(3, 12.5, f"{folder}/exit", 60.0)

@@ -106,6 +106,7 @@ def _become(spec: Spec, ready: int, told: int) -> None:
 
 def _watch_over(agent: int, spec: Spec, go: int, *, started: bool) -> None:
     os.chdir("/")  # the caller's directory is not ours to hold
+    began = _booted()
     if started:
         _reserve(spec.folder)
     asked: list[int] = []  # the last process that was asked whether the time is over
@@ -121,7 +122,9 @@ def _watch_over(agent: int, spec: Spec, go: int, *, started: bool) -> None:
     signal.setitimer(signal.ITIMER_REAL, 0)
     code = os.waitstatus_to_exitcode(status)
     if started:
-        _write_down(spec.folder, code, usage.ru_utime, usage.ru_stime, usage.ru_maxrss)
+        _write_down(
+            spec.folder, code, (usage.ru_utime, usage.ru_stime, usage.ru_maxrss), began - _booted()
+        )
     # Whether the launch has failed is the launcher's to say, and while it has not said so, its to say.
     if os.read(go, 1) == b"x" or not started:
         return
@@ -140,11 +143,18 @@ def _reserve(folder: bytes) -> None:
         pass
 
 
-def _write_down(folder: bytes, code: int, user: float, system: float, memory: int) -> None:
-    record = (
-        f'{{"code": {code}, "at": {time.time():.6f}, "user_s": {user:.3f}, "system_s": {system:.3f}, '
-    )
-    record += f'"max_rss_kb": {memory}}}\n'
+def _booted() -> float:
+    """When the machine booted, by the time of day: another moment after the clock was set."""
+    return time.time() - time.clock_gettime(time.CLOCK_BOOTTIME)
+
+
+def _write_down(folder: bytes, code: int, used: tuple[float, float, int], back: float) -> None:
+    """`back`: seconds by which the clock was set back meanwhile. What the agent wrote before that seems
+    to be later than its end."""
+    user, system, memory = used
+    record = f'{{"code": {code}, "at": {time.time():.6f}, "user_s": {user:.3f}, '
+    record += f'"system_s": {system:.3f}, "max_rss_kb": {memory}, '
+    record += f'"clock_back_s": {max(0.0, back):.3f}}}\n'
     try:
         fd = os.open(folder + b"/exit.new", os.O_WRONLY | os.O_CREAT, 0o600)
         os.write(fd, record.encode().ljust(RESERVED))  # over what was reserved

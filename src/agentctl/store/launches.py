@@ -59,7 +59,8 @@ def exit_record(path: str, launch_id: str) -> Exit | None:
     code, at = (told or {}).get("code"), (told or {}).get("at")
     if not isinstance(code, int) or not isinstance(at, float):
         raise Malformed(source, "not an exit record")
-    return Exit(code, at, source)
+    back = (told or {}).get("clock_back_s")
+    return Exit(code, at, source, back if isinstance(back, float) else 0.0)
 
 
 def _read_only(path: str) -> list[tuple[Any, ...]]:
@@ -96,16 +97,18 @@ def _launch(row: tuple[Any, ...], path: str) -> Launch:
         Worktree(*worktree) if worktree else None,
         more.get("on_complete"),
         created,
-        _ended(path, id_, ended_at, code),
+        _ended(path, id_, ended_at, code, more.get("clock_back", 0.0)),
         tuple(HookRun(*run) for run in more.get("hooks", ())),
         more.get("expired_at"),
         more.get("namespace"),
     )
 
 
-def _ended(path: str, launch_id: str, at: float | None, code: int | None) -> Exit | None:
+def _ended(
+    path: str, launch_id: str, at: float | None, code: int | None, clock_back: float
+) -> Exit | None:
     if at is not None and code is not None:
-        return Exit(code, at, f"{path}#{launch_id}")
+        return Exit(code, at, f"{path}#{launch_id}", clock_back)
     try:
         return exit_record(path, launch_id)
     except SourceError:  # half a record is none: how it ended is then not known

@@ -11,6 +11,7 @@ from agentctl.store import db, locks, telling
 from agentctl.truth.model import Exit, HookRun, Launch
 from agentctl.truth.procfs import namespace
 
+CLOCKS_DIFFER = 0.5  # seconds: less is how two clocks run apart by themselves
 _BURNS = "select 1 from fuse where phase = 'burning' and directory is not null limit 1"
 
 
@@ -67,6 +68,11 @@ def claim_end(path: str, launch_id: str, how: Exit | None = None) -> bool:
         )
         if claimed.rowcount != 1:
             return False
+        if how is not None and how.clock_back > CLOCKS_DIFFER:
+            connection.execute(
+                "update launch set detail = json_set(detail, '$.clock_back', ?) where id = ?",
+                (how.clock_back, launch_id),
+            )
         code, at = (how.code, how.at) if how else (None, None)
         telling.launch(connection, "launch.ended", launch_id, at, exit_code=code)
         fuses.end_timeout(connection, launch_id, "its agent has ended")

@@ -144,6 +144,7 @@ class Exit(NamedTuple):
     code: int  # exit code, or minus the signal
     at: float
     address: str  # the file that says so
+    clock_back: float = 0.0  # seconds by which the time of day was set back while it ran
 
 
 class HookRun(NamedTuple):

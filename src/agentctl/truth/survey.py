@@ -293,7 +293,7 @@ def _exited(ended: Exit, facts: Facts) -> Evidence:
     """How the process that we started ended. Somebody else may have gone on with the session since:
     then this is how an earlier owner ended, and not the answer."""
     how = f"signal {-ended.code}" if ended.code < 0 else f"exit code {ended.code}"
-    later = facts.last_activity_at is not None and facts.last_activity_at > ended.at + SAME_MOMENT
+    later = (facts.last_activity_at or 0.0) > ended.at + SAME_MOMENT + ended.clock_back
     note = f"{how}; the session has been written to since" if later else how
     return Evidence(
         "exited", ended.address, "record", ended.at, note=note, trusted=not later, value=ended.code
