@@ -167,3 +167,12 @@ def test_what_died_without_a_word_is_run_again(bench: Bench) -> None:
             pass
     assert bench.run(command)["code"] == 0
     assert bench.said() == "again\nagain\n"
+
+
+def test_on_a_full_disk_there_is_room_for_its_code(bench: Bench) -> None:
+    ended = Path(f"{bench.state}/fuses/{bench.id}/run-0.exit")
+    noted = f'stat -c %i "{ended}.new" >inode; stat -c %s "{ended}.new" >size; exit 7'
+    assert bench.run(noted)["code"] == 7
+    inode, size = ((bench.work / name).read_text().strip() for name in ("inode", "size"))
+    assert (ended.stat().st_ino, ended.stat().st_size) == (int(inode), int(size))
+    assert size == str(fuse_command.RESERVED)

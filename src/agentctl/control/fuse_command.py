@@ -21,7 +21,10 @@ from agentctl.truth.fuse import Fuse
 from agentctl.truth.pidfd import Handle
 
 LIMIT = 300.0  # seconds
-_NOTED = '/bin/sh -c "$1"; code=$?; echo $code >"$2.new" && mv "$2.new" "$2"; exit $code'
+# Over what was reserved, and without cutting it off first: the disk may be full by then, and a command
+# without a word is run again.
+_NOTED = '/bin/sh -c "$1"; code=$?; echo $code 1<>"$2.new" && mv "$2.new" "$2"; exit $code'
+RESERVED = 16  # bytes, more than a code has
 
 
 def folder(state: str) -> str:
@@ -73,6 +76,8 @@ def _ran(fuse: Fuse, words: list[str], place: str, said: str, marker: str) -> in
             raise Gone(cwd, "the directory is gone; the command was not run")
         noted = ["/bin/sh", "-c", _NOTED, "agentctl-fuse", *words]
         try:
+            with open(f"{words[1]}.new", "wb") as place_for_its_code:
+                place_for_its_code.write(b" " * RESERVED)
             child = chore.started(noted, cwd, _environ(fuse), marker, output)
         except OSError as error:  # its directory is closed to us, or its words are too many
             raise translated(error, cwd) from error
