@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from agentctl.cli import summon
-from agentctl.control import holder, programs
+from agentctl.control import programs
 from agentctl.errors import NoDaemon, StartFailed, Unreachable
 from agentctl.truth import procfs
 from tests.daemon.serving import daemon_of, daemons_of, home_of, log_of
