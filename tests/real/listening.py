@@ -9,6 +9,7 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
 from typing import Any
@@ -37,6 +38,7 @@ class Listening:
         self._journal = _inode(notes)
         self._book: list[tuple[float, str]] = []
         self._done: list[tuple[float, Who]] = []  # when something was done to whom
+        self._declared: dict[str | None, float] = {}  # since when the driver knows of a session
 
     def unsettled(self, who: Who, at: float) -> None:
         self._first.unsettled(who, at)
@@ -55,6 +57,7 @@ class Listening:
             self._no_lie(who)
         if not now.blind and self._watches():
             self._hears(who, now)
+        self._declared.setdefault(who.session_id, time.time())
 
     def is_over(self) -> None:
         """At the end of a play: what was told in all."""
@@ -79,10 +82,13 @@ class Listening:
         return "\n".join(f"{datetime.fromtimestamp(at, UTC):%M:%S.%f} {line}" for at, line in rows)
 
     def _brief(self, event: Event) -> bool:
-        """Whether it is the gap for a turn that was over before anybody could look."""
+        """Whether it is the gap for a turn that was over before anybody could look, or of a beginning:
+        Claude Code writes its record several times before its prompt is there."""
         data = event.body.get("data", {})
         if event.type != "events.gap" or event.subject is None:
             return False
+        if event.seen_at <= self._declared.get(event.subject, 0.0):
+            return True
         began, ended = (clock.parse(data[key]) or 0.0 for key in ("from", "to"))
         mine = [at for at, who in self._done if event.subject == who.session_id or _is_of(event, who)]
         return any(began - SLACK <= at <= ended + SLACK for at in mine)

@@ -5,10 +5,12 @@ from __future__ import annotations
 import shutil
 import signal
 from collections.abc import Callable
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tests.real.actor import identity_of, marked
 from tests.real.scenarios import SIGNALS, Play
+from tests.waiting import until
 
 if TYPE_CHECKING:
     from tests.real.actor import Actor
@@ -208,6 +210,12 @@ def terminal_closed(lab: Lab, outcome: str = "killed") -> None:
     actor.is_gone(outcome=outcome)
 
 
+def _is_deleted(directory: Path) -> bool:
+    """Under a daemon that may be writing into it: as often as it takes."""
+    shutil.rmtree(directory, ignore_errors=True)
+    return not directory.exists()
+
+
 def state_directory_deleted(lab: Lab) -> None:
     """What agentctl remembers is gone; what it launched, and what it did not, is told as before."""
     mark, prompt = marked("[[gate=%]] count")
@@ -216,7 +224,7 @@ def state_directory_deleted(lab: Lab) -> None:
     second = lab.headless("[[gate=%]] count")
     first.is_held()
     second.is_held()
-    shutil.rmtree(lab.home / ".agentctl")
+    until(lambda: _is_deleted(lab.home / ".agentctl"), "all is deleted")
     first.is_now("running")
     second.is_now("running")
     first.opens()
