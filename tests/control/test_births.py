@@ -54,6 +54,18 @@ def test_one_that_becomes_another_program_is_told_again(
     until(lambda: (child.pid, "other") in {(p.pid, p.comm) for p in births.new()}, "it is another")
 
 
+def test_one_that_began_just_before_we_came_is_told_of_like_a_new_one(
+    child: "subprocess.Popen[bytes]",
+) -> None:
+    """At the first look it may not have been what it is."""
+    births = Births()
+    try:
+        assert child.pid in {process.pid for process in births.new()}
+        assert child.pid not in {process.pid for process in births.new()}
+    finally:
+        births.close()
+
+
 def test_one_that_began_before_we_came_and_becomes_another_later(
     child: "subprocess.Popen[bytes]",
 ) -> None:

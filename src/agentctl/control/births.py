@@ -31,6 +31,7 @@ class Births:
             for process in procfs.read_table().values()
             if process.identity.start / procfs.TICKS >= recent
         }
+        self._first = [process for process, _ in self._young.values()]  # told of like any that is new
 
     def close(self) -> None:
         os.close(self._fd)
@@ -41,7 +42,8 @@ class Births:
         if not self._young and os.pread(self._fd, 128, 0).rpartition(b" ")[2] == self._raw:
             return []  # nearly always, at every beat: all else would cost more
         now, before, self._last = time.monotonic(), self._last, self._given_out()
-        found = [p for pid in [*self._young] if (p := self._changed(pid, now)) is not None]
+        found, self._first = self._first, []
+        found += [p for pid in [*self._young] if (p := self._changed(pid, now)) is not None]
         for pid in self._numbers(before):
             process = self._read(pid)
             if process is not None:

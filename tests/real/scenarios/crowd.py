@@ -32,6 +32,7 @@ def pid_reused(lab: Lab, program: str | None = None) -> None:
     """What it left says that its turn is open, for ever; its number is another one's."""
     first = lab.headless("[[gate=%]] count", program=program)
     first.is_held()
+    first.has_id()  # killed before it wrote anything, it would leave nothing to be told of
     first.unsettled()
     kill(first.process)
     first.is_gone(outcome="killed")
