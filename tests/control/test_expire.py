@@ -118,8 +118,8 @@ def test_the_shim_killed_whoever_looks_at_the_clock_ends_it(stage: DemoStage) ->
         handle.signal(signal.SIGKILL)
         handle.wait(20)
     fuses.extend(_notes(stage), timeout.id, 0, anew=True)
-    program = "import sys; from agentctl.control import fuse; fuse.fire_due(sys.argv[1])"
-    words = [sys.executable, "-c", program, stage.environ["AGENTCTL_HOME"]]
+    program = "import sys; from agentctl.control import fuse; fuse.fire(*sys.argv[1:])"
+    words = [sys.executable, "-c", program, stage.environ["AGENTCTL_HOME"], timeout.id]
     subprocess.run(words, env=environ_of(stage), check=True, timeout=60)
     assert stage.survey().sessions == []
     assert _told(stage) == ["fuse.set", "fuse.extended", "launch.expired", "fuse.fired"]

@@ -36,21 +36,27 @@ def lit(state: str, *actions: Action, seconds: float = 0.0) -> Fuse:
     return fuses.light(paths.notes_file(state), actions, seconds, directory=str(work), cwd=str(work))
 
 
+def fire_due(state: str) -> list[Fuse]:
+    """Those that were ours to fire, one after the other, as they are now."""
+    found = [fuse.fire(state, each.id) for each in fuses.due(paths.notes_file(state))]
+    return [each for each in found if each is not None]
+
+
 def told(state: str) -> list[str]:
     return [event.type for event in journal.after(paths.notes_file(state), 0)]
 
 
 def test_nothing_is_due(state: str) -> None:
-    assert fuse.fire_due(state) == []
+    assert fire_due(state) == []
     lit(state, Action("emit", "x"), seconds=60)
-    assert fuse.fire_due(state) == []
+    assert fire_due(state) == []
     assert told(state) == ["fuse.set"]
 
 
 def test_all_that_is_due_and_all_that_it_is_to_do(state: str) -> None:
     lit(state, Action("run", "echo hello"), Action("emit", "late"), Action("webhook", "https://e.org/"))
     lit(state, Action("run", "exit 3"))
-    first, second = fuse.fire_due(state)
+    first, second = fire_due(state)
     assert (first.state, second.state) == ("fired", "failed")
     assert told(state) == ["fuse.set", "fuse.set", "user.late", "fuse.fired", "fuse.failed"]
     results = journal.after(paths.notes_file(state), 0)[3].body["data"]["results"]
@@ -60,13 +66,13 @@ def test_all_that_is_due_and_all_that_it_is_to_do(state: str) -> None:
         ("webhook", True),
     ]
     assert Path(results[0]["output"]).read_text() == "hello\n"
-    assert fuse.fire_due(state) == []
+    assert fire_due(state) == []
 
 
 def test_one_that_goes_wrong_keeps_no_other_from_being_done(state: str) -> None:
     gone = lit(state, Action("run", "true"), Action("emit", "after"))
     Path(gone.cwd or "").rmdir()
-    (done,) = fuse.fire_due(state)
+    (done,) = fire_due(state)
     assert done.state == "failed"
     assert "the directory is gone" in str(done.results[0])
     assert told(state)[1:] == ["user.after", "fuse.failed"]
@@ -82,7 +88,7 @@ def test_what_passes_is_waited_for_and_no_failure(state: str, monkeypatch: pytes
     monkeypatch.setitem(fuse._DEEDS, "run", full)
     lit(state, Action("run", "echo hello"))
     with pytest.raises(Passing):
-        fuse.fire_due(state)
+        fire_due(state)
     assert told(state) == ["fuse.set"]
     monkeypatch.setitem(fuse._DEEDS, "run", run)
     (done,) = (fuse.fire(state, each.id) for each in fuses.lit(paths.notes_file(state)))
@@ -96,12 +102,17 @@ def test_what_nobody_foresaw_is_told_too(state: str, monkeypatch: pytest.MonkeyP
 
     monkeypatch.setitem(fuse._DEEDS, "run", broken)
     lit(state, Action("run", "true"))
-    (done,) = fuse.fire_due(state)
+    (done,) = fire_due(state)
     assert done.results[0] is not None
     assert (done.state, done.results[0]["error"]) == ("failed", "'nothing'")
 
 
-FIRE = "import sys; from agentctl.control import fuse; print(len(fuse.fire_due(sys.argv[1])))"
+FIRE = (
+    "import sys; from agentctl import paths;"
+    " from agentctl.control import fuse; from agentctl.store import fuses;"
+    " state = sys.argv[1]; due = fuses.due(paths.notes_file(state));"
+    " print(sum(fuse.fire(state, each.id) is not None for each in due))"
+)
 
 
 def test_ten_who_start_at_once_fire_an_overdue_one_once(state: str) -> None:
@@ -143,7 +154,7 @@ def test_killed_while_it_fires_the_next_one_does_the_rest_and_no_more(state: str
         child.wait()
     assert [each.id for each in fuses.due(paths.notes_file(state))] == [made.id]
     (work / "go").touch()
-    (done,) = fuse.fire_due(state)
+    (done,) = fire_due(state)
     assert [each and each["ok"] for each in done.results] == [True, False, True]
     assert done.results[1] is not None
     assert done.results[1]["code"] == 5
@@ -158,7 +169,7 @@ def test_the_timeout_of_an_agent_that_is_gone_just_ends(
     monkeypatch.setenv("HOME", state)
     notes = paths.notes_file(state)
     ledger.begin(notes, Launch("l1", DEAD), timeout=1e-6)
-    assert fuse.fire_due(state) == []
+    assert fire_due(state) == []
     assert fuses.due(notes) == []
     assert [e for e in told(state) if e.startswith("fuse")] == ["fuse.set", "fuse.cancelled"]
 
@@ -184,7 +195,7 @@ def test_what_was_settled_long_ago_is_forgotten_with_what_it_said(
 ) -> None:
     fuse.tidy(state)  # nothing was ever lit
     lit(state, Action("run", "true"))
-    (done,) = fuse.fire_due(state)
+    (done,) = fire_due(state)
     kept = Path(fuse_command.folder(state)) / done.id
     (kept.parent / "somebodys").mkdir()
     fuse.tidy(state)

@@ -12,12 +12,13 @@ from typing import Any
 
 import pytest
 
-from agentctl.control import fuse_command, programs
-from agentctl.errors import Gone, SourceError
+from agentctl.control import chore, fuse_command, programs
+from agentctl.errors import Gone
 from agentctl.truth import procfs
 from agentctl.truth.fuse import BURNING, Action, Fuse
 from agentctl.truth.model import ProcessIdentity
 from agentctl.truth.pidfd import Handle
+from tests.ending import kill
 from tests.running import SOURCES
 from tests.waiting import until
 
@@ -42,14 +43,8 @@ class Bench:
         return Path(f"{self.state}/fuses/{self.id}/run-0").read_text()
 
     def left(self) -> list[ProcessIdentity]:
-        found = []
-        for process in procfs.read_table().values():
-            try:
-                if process.alive and process.environ().get(programs.HOOK) == f"{self.id}/run-0":
-                    found.append(process.identity)
-            except SourceError:
-                continue
-        return found
+        marker = f"{self.id}/run-0"
+        return [p.identity for p in procfs.read_table().values() if chore.marked(p, marker)]
 
 
 @pytest.fixture
@@ -57,11 +52,7 @@ def bench(tmp_path: Path) -> Iterator[Bench]:
     made = Bench(tmp_path)
     yield made
     for identity in made.left():
-        try:
-            with Handle(identity) as handle:
-                handle.signal(signal.SIGKILL)
-        except Gone:
-            pass
+        kill(identity)
 
 
 def test_it_is_told_the_facts_where_the_fuse_is(bench: Bench) -> None:

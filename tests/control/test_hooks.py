@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 
 from agentctl.control import hooks, programs, targets
-from agentctl.errors import Forbidden, Gone, SourceError
+from agentctl.errors import Forbidden, SourceError
 from agentctl.truth import procfs
 from agentctl.truth.model import HookRun, Launch, ProcessIdentity, Verdict, Worktree
 from agentctl.truth.pidfd import Handle
-from tests.ending import is_gone
+from tests.ending import is_gone, kill
 from tests.waiting import until
 
 ME = procfs.read_process(os.getpid(), procfs.boot_id()).identity
@@ -53,11 +53,7 @@ def bench(tmp_path: Path) -> Iterator[Bench]:
     made = Bench(tmp_path)
     yield made
     for identity in made.left():
-        try:
-            with Handle(identity) as handle:
-                handle.signal(signal.SIGKILL)
-        except Gone:
-            pass
+        kill(identity)
 
 
 def test_it_is_told_the_facts_in_the_launchs_directory(bench: Bench) -> None:

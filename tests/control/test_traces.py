@@ -8,7 +8,7 @@ import pytest
 from agentctl.control.traces import deciding, files_of, foreseen, record_of
 from agentctl.truth import procfs
 from agentctl.truth.judge import judge
-from agentctl.truth.model import Authority, Evidence, Observation, Session
+from agentctl.truth.model import Authority, Evidence, Observation, Problem, Session
 from agentctl.truth.procfs import Process
 
 
@@ -70,7 +70,7 @@ def test_where_the_first_sign_of_a_session_will_be(
     variable, ending = HOMES[adapter]
     environ = {**os.environ, variable: str(tmp_path / "place")}
     monkeypatch.setattr(Process, "environ", lambda _: environ)
-    found = foreseen(_alive(adapter), environ)
+    found = foreseen(_alive(adapter), environ, [])
     assert any(path.startswith(str(tmp_path)) and path.endswith(ending) for path in found), found
 
 
@@ -78,14 +78,24 @@ def test_one_that_shows_what_it_does_needs_no_sign() -> None:
     bare = _alive("codex")
     evidence = (*bare.seen.evidence, Evidence("idle", "/t/s.jsonl@1", "journal"))
     seen = bare.seen._replace(session_id="s", transcript="/t/s.jsonl", evidence=evidence)
-    assert foreseen(Session(seen, judge(evidence)), os.environ) == []
+    assert foreseen(Session(seen, judge(evidence)), os.environ, []) == []
 
 
 def test_an_adapter_that_does_not_say_is_no_obstacle() -> None:
-    assert foreseen(_alive("demo"), os.environ) == []
+    assert foreseen(_alive("demo"), os.environ, []) == []
 
 
 def _alive(adapter: str) -> Session:
     process = procfs.read_process(os.getpid(), procfs.boot_id())
     evidence = (Evidence("alive", process.identity.address, "kernel"),)
     return Session(Observation(adapter, None, evidence, owner=process), judge(evidence))
+
+
+def test_an_adapter_that_cannot_say_is_a_problem(monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*_: object) -> list[str]:
+        raise KeyError("nothing")
+
+    monkeypatch.setattr("agentctl.adapters.pi.Pi.signs", broken)
+    problems: list[Problem] = []
+    assert foreseen(_alive("pi"), os.environ, problems) == []
+    assert [(p.adapter, p.kind) for p in problems] == [("pi", "broken")]

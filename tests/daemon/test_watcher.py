@@ -166,3 +166,55 @@ def test_a_launch_by_another_wakes_it(stage: DemoStage) -> None:
     puppet = stage.start()
     await_event(stage, "session.running", puppet.session_id)
     assert told(stage, "s1") == ["launch.started"]
+
+
+@pytest.mark.parametrize(("namespace", "ends"), [("pid:[1]", False), (procfs.namespace(), True)])
+def test_what_a_daemon_of_another_container_told_of_is_not_ended_for_not_being_here(
+    stage: DemoStage, namespace: str, ends: bool
+) -> None:
+    """Its processes have other numbers there: that they are absent here proves nothing."""
+    address = f"proc:{2**22 - 1}@1"
+    watching = Watching(stage)
+    data = {"process": address, "boot": procfs.boot_id()}
+    journal.record(
+        watching.notes,
+        [
+            Event("daemon.started", 1.0, body={"data": {"namespace": namespace}}),
+            Event(
+                "session.running",
+                2.0,
+                adapter="demo",
+                subject=address,
+                body={"session": {"status": "running"}, "data": data},
+            ),
+        ],
+    )
+    watching.watcher.start()
+    puppet = stage.start()  # whatever was there before has been looked at when this one is told of
+    until(lambda: bool(journal.of(watching.notes, puppet.session_id or "")), "it watches")
+    watching.watcher.stop()
+    assert "events.gap" in watching.types()
+    ended = [e for e in journal.of(watching.notes, address) if e.type == "session.stopped"]
+    assert bool(ended) is ends
+
+
+def test_after_what_nobody_foresaw_it_begins_anew(
+    stage: DemoStage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "REST", 0.01)
+    broken = iter([True])
+
+    def once(self: Watcher) -> None:
+        if next(broken, False):
+            raise KeyError("nothing")
+        due(self)
+
+    due = Watcher._due
+    monkeypatch.setattr(Watcher, "_due", once)
+    watching = Watching(stage)
+    watching.watcher.start()
+    until(lambda: watching.types().count("daemon.started") == 2, "it watches again")
+    puppet = stage.start()
+    until(lambda: bool(journal.of(watching.notes, puppet.session_id or "")), "and tells")
+    watching.watcher.stop()
+    assert "state" not in watching.watcher.status()

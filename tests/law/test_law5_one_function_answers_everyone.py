@@ -237,10 +237,14 @@ def test_a_random_history(stage: type[Stage]) -> None:
     class Mine(History):
         stage_class = stage
 
+    played(Mine, 6)
+
+
+def played(history: type[History], examples: int) -> None:
     run_state_machine_as_test(
-        Mine,
+        history,
         settings=settings(
-            max_examples=6,
+            max_examples=examples,
             stateful_step_count=12,
             deadline=None,
             derandomize=True,

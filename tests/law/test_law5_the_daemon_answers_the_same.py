@@ -10,8 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, settings
-from hypothesis.stateful import initialize, invariant, run_state_machine_as_test
+from hypothesis.stateful import initialize, invariant
 
 from agentctl import __version__
 from agentctl.cli import ask
@@ -23,7 +22,7 @@ from agentctl.wire import lines
 from tests.daemon.serving import Wire, daemon_of, home_of
 from tests.fakes.stages import stages
 from tests.law.asking import agentctl_json, environ_of, working
-from tests.law.test_law5_one_function_answers_everyone import History, answers
+from tests.law.test_law5_one_function_answers_everyone import History, answers, played
 from tests.running import agentctl_of
 from tests.waiting import until
 
@@ -96,18 +95,7 @@ def test_a_random_history(stage: type[Stage]) -> None:
     class Mine(Served):
         stage_class = stage
 
-    run_state_machine_as_test(
-        Mine,
-        settings=settings(
-            max_examples=3,
-            stateful_step_count=12,
-            deadline=None,
-            derandomize=True,
-            database=None,
-            print_blob=True,
-            suppress_health_check=list(HealthCheck),
-        ),
-    )
+    played(Mine, 3)
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ from tests.soak import reconcile
 from tests.soak.book import Book, Fuse, Held, Launch, Lock, Run, Watch
 from tests.soak.flapping import Got
 
-PLACE, LAUNCH, SESSION = "/work/1", "1a", "s1"
+PLACE, LAUNCH, SESSION = "/place/1", "1a", "s1"
 
 
 def numbered(*events: Event) -> reconcile.Told:

@@ -24,6 +24,7 @@ from agentctl.wire import rpc
 from agentctl.wire.rpc import Client
 
 BEAT = 1.0  # seconds at most between two batches, empty or not: who prints may have lost his reader
+AGAIN = 0.1  # seconds between two tries to reach a daemon that another starts: nobody tells us
 COMES_BACK = 10.0  # seconds within which a daemon that was restarted is there again
 FORGOTTEN = "the journal was deleted, and begins anew"
 PRUNED = "the journal goes back to here; what was told before is forgotten"
@@ -92,7 +93,7 @@ def _again(environ: Mapping[str, str]) -> Client:
         except NoDaemon as error:
             if time.monotonic() > end:
                 raise Unreachable("the daemon was stopped", "agentctl daemon start") from error
-        time.sleep(0.1)
+        time.sleep(AGAIN)
 
 
 def by_ourselves(environ: Mapping[str, str], seq: int) -> Iterator[list[Event]]:

@@ -34,12 +34,6 @@ _DEEDS: Mapping[str, Callable[[str, Fuse, int], dict[str, Any]]] = {
 }
 
 
-def fire_due(state: str) -> list[Fuse]:
-    """One after the other. Those that were ours to fire, as they are now. Raises SourceError."""
-    found = (fire(state, each.id) for each in fuses.due(paths.notes_file(state)))
-    return [each for each in found if each is not None]
-
-
 def fire(state: str, fuse_id: str) -> Fuse | None:
     """None: it is not ours to fire, or not yet. Raises SourceError where that cannot be written down."""
     notes = paths.notes_file(state)

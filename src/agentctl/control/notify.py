@@ -27,7 +27,6 @@ from agentctl.wire.notice import PRIORITIES, TAGS, Notice
 
 LIMIT = 30.0  # seconds for a program
 WORDS = 300  # characters of what a program said that failed
-LOUD = ("high", "max")
 # The text is in its arguments: AppleScript that was put together from it would be run.
 _SCRIPT = ("on run argv", "display notification (item 2 of argv) with title (item 1 of argv)", "end run")
 

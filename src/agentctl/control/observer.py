@@ -233,7 +233,9 @@ class Observer:
         self._last.update((key_of(session), session) for session in living)
         mine = [session for key, session in self._last.items() if key[0] == adapter]
         paths = [path for session in mine for path in traces.deciding(session)]
-        paths += [path for session in mine for path in traces.foreseen(session, self._environ)]
+        paths += [
+            path for session in mine for path in traces.foreseen(session, self._environ, self.problems)
+        ]
         owners = {s.seen.owner.identity for s in mine if s.seen.owner is not None}
         records = {record for session in mine if (record := traces.record_of(session)) is not None}
         return self._lookout.attend(adapter, paths, owners, records)

@@ -9,9 +9,10 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from agentctl.adapters.registry import load
+from agentctl.errors import Gone
 from agentctl.truth.judge import ACTIVITY
 from agentctl.truth.look import Look
-from agentctl.truth.model import Session
+from agentctl.truth.model import Problem, Session
 
 if TYPE_CHECKING:
     from agentctl.truth.look import Environ
@@ -60,15 +61,18 @@ def gives_no_sign(session: Session) -> bool:
     return seen.session_id is None or seen.transcript is None or verdict.activity == "unknown"
 
 
-def foreseen(session: Session, environ: Environ) -> list[str]:
+def foreseen(session: Session, environ: Environ, problems: list[Problem]) -> list[str]:
     """Where the next change of such a one will show. An adapter that does not say, or cannot, is asked
-    by the clock alone; what is wrong with it the survey tells."""
-    owner = session.seen.owner
+    by the clock alone; that it cannot is a problem."""
+    owner, adapter = session.seen.owner, session.seen.adapter
     if owner is None or not gives_no_sign(session):
         return []
     try:
-        signs = getattr(load(session.seen.adapter), "signs", None)
-        look = Look({owner.pid: owner}, environ, time.time()).scoped(session.seen.adapter)
+        signs = getattr(load(adapter), "signs", None)
+        look = Look({owner.pid: owner}, environ, time.time()).scoped(adapter)
         return [str(path) for path in signs(session.seen, look)] if signs is not None else []
-    except Exception:  # noqa: BLE001 - the fence: a third party's adapter, or a process that has just ended
+    except Gone:  # its process has just ended
+        return []
+    except Exception as error:  # noqa: BLE001 - the fence: a third party's adapter
+        problems.append(Problem(adapter, "broken", f"signs: {type(error).__name__}: {error}", adapter))
         return []

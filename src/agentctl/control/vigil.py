@@ -9,6 +9,7 @@ from typing import Literal
 
 from agentctl import asking
 from agentctl.control import ending, parting, traces
+from agentctl.control.rhythm import AGAIN, REST
 from agentctl.errors import Gone, SourceError
 from agentctl.truth import procfs
 from agentctl.truth.model import Problem, ProcessIdentity, Session
@@ -24,12 +25,6 @@ REACHED: dict[Awaited, frozenset[str]] = {
     "waiting": frozenset({"waiting", "stopped"}),
     "settled": frozenset({"idle", "waiting", "stopped"}),
 }
-# After a look we sleep through nine times what it took, unless a process ends: an agent that writes all
-# the time costs a tenth of a processor at most.
-REST = 9
-# Seconds after a look that something woke us for, after which we look once more. What is written to a
-# database's log counts when the log's index says so: that comes later, by a moment, and wakes nobody.
-AGAIN = 0.25
 # Seconds that a doubt may last, counted anew when a process ends. One that is ending has removed its
 # record and lost its arguments, and is alive all the same: nobody can tell then what it runs.
 DOUBT = 2.0

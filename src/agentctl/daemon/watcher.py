@@ -19,6 +19,7 @@ from agentctl.control.story import Story, gap
 from agentctl.daemon.bell import Bell
 from agentctl.errors import AgentctlError, SourceError
 from agentctl.store import db, journal, locks
+from agentctl.truth import procfs
 from agentctl.truth.event import Event
 from agentctl.truth.memory import Warm
 from agentctl.truth.model import ProcessIdentity
@@ -27,6 +28,7 @@ log = logging.getLogger("agentctl.daemon.watcher")
 
 MOST = 20_000  # events kept while none can be written
 AGAIN = 1.0  # seconds to the next try
+REST = 5.0  # seconds after what nobody foresaw
 HOUR = 3600.0  # between two prunings of the journal
 PATIENCE = 2.0  # seconds to wait for another writer, before it is tried again later
 LOST = "more happened than could be kept while the journal could not be written"
@@ -68,11 +70,14 @@ class Watcher:
         return told if self._problem is None else {**told, "state": "failing", "problem": self._problem}
 
     def _run(self) -> None:
-        try:
-            self._watch()
-        except Exception as error:  # the fence: what is left of the daemon goes on, and says so
-            self._problem = f"{type(error).__name__}: {error}"
-            log.exception("ended")
+        while not self._ending.is_set():
+            try:
+                self._watch()
+            except Exception as error:  # the fence: told, and begun anew, with the gap that it makes
+                self._problem = f"{type(error).__name__}: {error}"
+                log.exception("begins anew")
+                self._began = time.time()
+                self._ending.wait(REST)
 
     def _watch(self) -> None:
         told, away = self._told_before()
@@ -97,13 +102,18 @@ class Watcher:
         """What was last told of each session, and until when somebody watched."""
         try:
             self._reader.seq = journal.last(self._notes)
-            return journal.last_told(self._notes), journal.watched_until(self._notes)
+            away, watcher = journal.watched_until(self._notes), journal.last_watcher(self._notes)
+            # in another container the same process has another number: that we do not see it, by the
+            # number that it has there, proves nothing
+            ours = watcher is None or watcher.body["data"].get("namespace") in (None, procfs.namespace())
+            return journal.last_told(self._notes) if ours else [], away
         except SourceError as error:
             log.warning("what was told before cannot be read: %s", error)
             return [], None
 
     def _presence(self, what: str, now: float) -> Event:
         data = {"pid": self._identity.pid, "start": self._identity.start, "version": __version__}
+        data["namespace"] = procfs.namespace()
         return Event(what, now, now, subject=self._identity.address, body={"data": data})
 
     # the journal

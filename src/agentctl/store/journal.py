@@ -24,15 +24,16 @@ __all__ = [
     "first",
     "last",
     "last_told",
+    "last_watcher",
     "latest",
     "of",
     "plain",
     "prune",
     "record",
+    "watched_until",
 ]
 
 PAGE = 500  # events read at once
-KEEP = 7 * 86400.0  # seconds, by default
 _SELECT = 'select seq, type, at, seen_at, adapter, subject, "group", body from event '
 _INSERT = (
     'insert into event (type, at, seen_at, adapter, subject, "group", body) values (?, ?, ?, ?, ?, ?, ?)'
@@ -77,6 +78,7 @@ class Reader:
     def close(self) -> None:
         if self._connection is not None:
             self._connection.close()
+        self._connection = None
 
     def new(self, most: int = PAGE) -> list[Event]:
         """Raises SourceError."""
@@ -122,6 +124,12 @@ def watched_until(path: str) -> float | None:
     told = "where type glob 'session.*' or type glob 'daemon.*' order by seq desc limit 1"
     found = _read(path, told, ())
     return found[0].seen_at if found else None
+
+
+def last_watcher(path: str) -> Event | None:
+    """The word of the daemon that began to watch last. Raises SourceError."""
+    found = _read(path, "where type = 'daemon.started' order by seq desc limit 1", ())
+    return found[0] if found else None
 
 
 def last(path: str) -> int:

@@ -3,8 +3,6 @@ hot path cannot afford."""
 
 import time
 
-APART = 60.0  # seconds: the clocks of two machines, such as a file server's and ours, differ by less
-
 
 def boot_time(now: float) -> float:
     """When this machine booted, on the same clock as `now`."""

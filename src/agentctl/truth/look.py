@@ -139,8 +139,7 @@ class Look:
         """Evidence on a session of this adapter that no live process is bound to. `may` tells which
         of the loose processes may run it, where the adapter knows; `uid` is whose file it is in, which
         no other user but root goes on with."""
-        # far later than now is not since we looked: the clock has been set back
-        if written_at is not None and self.now < written_at <= time.time() + clock.APART:
+        if written_at is not None and written_at > self.now:
             note = "written after we looked at the processes: its writer may have started since"
             return Evidence("hidden", "/proc", "kernel", at=self.now, note=note)
         if not self.loose:  # the usual case: nobody to suspect
