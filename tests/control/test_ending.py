@@ -55,16 +55,17 @@ def test_the_record_is_waited_for(stage: Doomed) -> None:
     assert session.launch is not None
     signalled(shim, signal.SIGSTOP)  # it will be late
     signalled(owner, signal.SIGKILL)
-    assert not ending.recorded(session.launch, 0.05), "not in this time, and nobody pretends to know"
-    told: list[bool] = []
+    assert not ending.recorded(session.launch, 0.05).ended, (
+        "not in this time, and nobody pretends to know"
+    )
+    told: list[Launch] = []
     waiter = threading.Thread(target=lambda: told.append(ending.recorded(launch_of(session), 20.0)))
     waiter.start()
     signalled(shim, signal.SIGCONT)
     waiter.join(20)
-    assert told == [True]
-    found = launches.exit_record(paths.notes_file(os.environ["AGENTCTL_HOME"]), session.launch.id)
-    assert found is not None
-    assert found.code == -signal.SIGKILL
+    (found,) = told
+    assert found.ended is not None
+    assert found.ended.code == -signal.SIGKILL
 
 
 def launch_of(session: Session) -> Launch:
@@ -79,10 +80,10 @@ def test_where_the_shim_is_dead_its_work_is_done_here_once(stage: Doomed) -> Non
     )
     signalled(shim, signal.SIGKILL)
     signalled(owner, signal.SIGKILL)
-    assert not ending.recorded(launch_of(session)), "nobody saw its exit code"
+    assert not ending.recorded(launch_of(session)).ended, "nobody saw its exit code"
     # where init is slow to reap, the kernel still knows the code; nobody else does
     assert hook.read_text() in (".\n", "-9.\n"), "the hook ran"
-    assert not ending.recorded(launch_of(session))
+    assert not ending.recorded(launch_of(session)).ended
     assert hook.read_text() in (".\n", "-9.\n"), "once"
 
 
@@ -95,7 +96,7 @@ def test_one_in_another_container_is_not_ended_from_here(stage: Doomed) -> None:
     ledger.begin(notes, note)
     with db.transaction(notes) as connection:
         connection.execute("update launch set detail = json_set(detail, '$.namespace', 'pid:[1]')")
-    assert not ending.recorded(note)
+    assert ending.recorded(note).ended is None
     assert not hook.exists()
     assert ledger.claim_end(notes, "l1"), "its end is still to come"
 
@@ -104,7 +105,7 @@ def test_a_record_that_is_there_is_enough(stage: Doomed) -> None:
     session, owner, shim = launched(stage, "hang")
     signalled(owner, signal.SIGKILL)
     until(lambda: procfs.current(shim.identity) is None, "the shim has done all it had to do")
-    assert ending.recorded(launch_of(session))
+    assert ending.recorded(launch_of(session)).ended
 
 
 def test_half_a_record_is_none(stage: Doomed) -> None:
@@ -121,4 +122,4 @@ def test_without_a_state_directory_nothing_is_known(
 ) -> None:
     puppet: Puppet = stage.start()
     monkeypatch.setattr(paths, "state_directory", lambda _: None)
-    assert not ending.recorded(Launch("l1", puppet.identity))
+    assert ending.recorded(Launch("l1", puppet.identity)).ended is None

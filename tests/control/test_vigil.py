@@ -8,12 +8,14 @@ from types import SimpleNamespace
 
 import pytest
 
-from agentctl import asking
+from agentctl import asking, paths
+from agentctl.control import ending
 from agentctl.control import vigil as module
 from agentctl.control.vigil import Awaited, Vigil
+from agentctl.store import ledger
 from agentctl.testing import Puppet, Stage
 from agentctl.truth import procfs
-from agentctl.truth.model import ProcessIdentity, Session
+from agentctl.truth.model import Launch, ProcessIdentity, Session
 from agentctl.truth.survey import Survey
 from agentctl.truth.watch import Watch
 from tests.fakes.demo import DemoStage
@@ -332,6 +334,26 @@ def test_what_nobody_can_tell_is_told_after_a_second_look(
     kept = Kept(monkeypatch, [session])
     assert kept.end() == ["unknown"]
     assert kept.looks > 2
+
+
+def test_a_later_doubt_does_not_undo_an_end(stage: DemoStage, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who was launched has an exit code to wait for. Meanwhile nobody can tell any more what some other
+    agent runs, as when it begins to end: this one has stopped all the same."""
+    puppet, session = working(stage)
+    note = Launch("l1", puppet.identity, puppet.session_id)
+    ledger.begin(paths.notes_file(stage.environ["AGENTCTL_HOME"]), note)
+    other = stage.start()
+    puppet.kill()
+    recorded = ending.recorded
+
+    def meanwhile(launch: Launch) -> Launch:
+        stage.records(other)[0].unlink()
+        return recorded(launch)
+
+    monkeypatch.setattr(ending, "recorded", meanwhile)
+    with Vigil([session], "stopped") as vigil:
+        (told,) = vigil.keep(LONG)
+    assert (told.verdict.status, told.verdict.outcome) == ("stopped", "killed")
 
 
 def test_a_doubt_is_over_when_the_process_is(stage: DemoStage, monkeypatch: pytest.MonkeyPatch) -> None:

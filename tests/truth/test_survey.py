@@ -10,9 +10,8 @@ from pathlib import Path
 import pytest
 
 from agentctl.errors import Forbidden, Gone, Malformed
-from agentctl.truth import survey as survey_module
 from agentctl.truth.look import Look
-from agentctl.truth.model import Evidence, Exit, Facts, Launch, Observation, ProcessIdentity, Tokens
+from agentctl.truth.model import Evidence, Facts, Launch, Observation, ProcessIdentity, Tokens
 from agentctl.truth.procfs import Process, boot_id, read_process
 from agentctl.truth.survey import Registered, Survey, Wanted, survey
 from tests.fakes.badly import Adapter, Bad, registered, told
@@ -424,10 +423,3 @@ def test_nor_if_it_began_to_end_while_its_adapter_looked(parting: subprocess.Pop
     found = survey(look, [registered(Late("late", process.comm))], Wanted(), deadline=20.0)
     assert [row.verdict.status for row in found.sessions] == ["unknown"]
     assert found.problems == []
-
-
-@pytest.mark.parametrize(("back", "believed"), [(0.0, False), (7200.0, True)])
-def test_a_clock_that_was_set_back_makes_no_later_owner(back: float, believed: bool) -> None:
-    """What the agent wrote before that seems to be later than its end."""
-    told = survey_module._exited(Exit(0, 1000.0, "/exit", back), Facts(last_activity_at=8000.0))
-    assert told.trusted is believed

@@ -17,21 +17,21 @@ from agentctl.truth.watch import Watch
 LAST_WORD = 5.0  # seconds a shim may take to write down what it has seen, on a loaded machine
 
 
-def recorded(launch: Launch, seconds: float = LAST_WORD) -> bool:
+def recorded(launch: Launch, seconds: float = LAST_WORD) -> Launch:
     """Wait until the shim has written down how the agent ended; where the shim is dead, do its finishing
-    work. Whether it is known. Of an agent whose process may live nothing is. Raises SourceError."""
+    work. The note as it is then. Of an agent whose process may live nothing is. Raises SourceError."""
     state = paths.state_directory(os.environ)
     if state is None:
-        return False
+        return launch
     notes = paths.notes_file(state)
     shim = Family(None, launch.id).shim(procfs.read_table())
-    if _may_live(notes, launch.id):
-        return _known(notes, launch.id)
-    if shim is None or not _awaited(notes, launch.id, shim.identity, seconds):
+    if not _may_live(notes, launch.id) and (
+        shim is None or not _awaited(notes, launch.id, shim.identity, seconds)
+    ):
         from agentctl.control import finish
 
         finish.finish(state, launch.id)  # once, whoever comes first
-    return _known(notes, launch.id)
+    return launches.noted(notes, launch.id) or launch
 
 
 def _may_live(notes: str, launch_id: str) -> bool:

@@ -12,6 +12,7 @@ from agentctl.control import ending, parting, traces
 from agentctl.control.rhythm import AGAIN, REST
 from agentctl.errors import Gone, SourceError
 from agentctl.truth import procfs
+from agentctl.truth.labels import labelled
 from agentctl.truth.model import Problem, ProcessIdentity, Session
 from agentctl.truth.pidfd import Handle
 from agentctl.truth.survey import Wanted
@@ -161,16 +162,17 @@ class Vigil:
         return parting.gone(subject.session, owner, handle) if ended else subject.session
 
     def _complete(self, subject: Subject) -> Session:
-        """With the exit code, where we are the ones to know it."""
+        """With the exit code, where we are the ones to know it. That it has stopped is established: who
+        looks again may doubt it because of some other process that is just ending."""
         session = subject.session
         launch, verdict = session.launch, session.verdict
-        if verdict.status == "stopped" and launch is not None and verdict.exit_code is None:
-            try:
-                ending.recorded(launch)
-            except SourceError as error:  # then it is not known
-                self.problems = [*self.problems, Problem("", error.kind, error.why, error.source)]
-            return self._without_owner(subject)
-        return session
+        if verdict.status != "stopped" or launch is None or launch.ended is not None:
+            return session
+        try:
+            return labelled(session.seen, verdict, ending.recorded(launch))
+        except SourceError as error:  # then it is not known
+            self.problems = [*self.problems, Problem("", error.kind, error.why, error.source)]
+            return session
 
     def _set_up(self) -> bool:
         """Watch what matters now. Whether there is anything new to watch."""

@@ -11,16 +11,16 @@ from __future__ import annotations
 import _thread
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
 from agentctl.errors import Gone, SourceError
 from agentctl.truth import procfs
 from agentctl.truth.bind import twins
 from agentctl.truth.judge import judge
+from agentctl.truth.labels import Labels
 from agentctl.truth.look import Look
 from agentctl.truth.model import (
     Evidence,
-    Exit,
     Facts,
     Launch,
     Observation,
@@ -31,16 +31,11 @@ from agentctl.truth.model import (
 from agentctl.truth.procfs import Process
 from agentctl.truth.sound import sound
 
-if TYPE_CHECKING:
-    from agentctl.truth.model import ProcessIdentity
-
 DEADLINE = 2.0  # seconds an adapter may take
 PATIENCE = 0.1  # seconds before the others stop waiting for it
 PATIENCE_FOR_ALL = 0.5  # the same when all ended sessions are wanted: to read thousands is not to hang
-ELSEWHERE = "launched in another pid namespace (a container), where its process cannot be seen from here"
 # Names that tell nothing of who ran: to suspect each that ends would be to suspect strangers.
 RUNTIMES = frozenset({"node", "MainThread", "bun"})
-SAME_MOMENT = 0.05  # seconds between a process's last word and its end, for clocks that are coarse
 
 
 class Wanted(NamedTuple):
@@ -213,8 +208,8 @@ def survey(
     took = {run.registered.name: run.ended - run.started for run in runs if run.ended}
     if not notes:
         return Survey([Session(seen, verdict) for seen, verdict in judged], problems, took)
-    decorations = _Decorations(notes)
-    return Survey([decorations.session(*each) for each in judged], problems, took)
+    labels = Labels(notes)
+    return Survey([labels.session(*each) for each in judged], problems, took)
 
 
 def _ends(process: Process) -> bool:
@@ -254,47 +249,3 @@ def _work_through(runs: Sequence[_Run], wanted: Wanted | None) -> None:
         quick = run.done.acquire(timeout=patience)
         if quick:
             run.done.release()
-
-
-class _Decorations:
-    """Launch notes by identity and by session id. They label, and tell how a process ended that is
-    gone anyway; they never create or end a row."""
-
-    def __init__(self, notes: Sequence[Launch]) -> None:
-        self._by_identity: Mapping[ProcessIdentity, Launch] = {n.identity: n for n in notes}
-        # of an id that two agents use, each has its own; an older note names no agent
-        self._by_session = {(n.adapter, n.session_id): n for n in notes if n.session_id}
-
-    def session(self, seen: Observation, verdict: Verdict) -> Session:
-        note = self._of(seen)
-        if note is None or verdict.status != "stopped":
-            return Session(seen, verdict, note)
-        if note.ended is not None:
-            more = _exited(note.ended, seen.facts)
-        elif procfs.elsewhere(note.identity, note.namespace):  # that we do not see it proves nothing
-            more = Evidence("hidden", f"launch:{note.id}", "record", note.created_at, note=ELSEWHERE)
-        else:
-            return Session(seen, verdict, note)
-        known = seen._replace(evidence=(*seen.evidence, more))
-        return Session(known, judge(known.evidence), note)
-
-    def _of(self, seen: Observation) -> Launch | None:
-        """Of the process that runs it, if that was started for this session: an earlier launch may
-        have been of the same one. Else of the session, else of the process."""
-        session_id = seen.session_id
-        started = self._by_identity.get(seen.owner.identity) if seen.owner is not None else None
-        if started is not None and started.session_id in (None, session_id):
-            return started
-        by_id = (self._by_session.get((name, session_id or "")) for name in (seen.adapter, None))
-        return next((note for note in by_id if note is not None), started)
-
-
-def _exited(ended: Exit, facts: Facts) -> Evidence:
-    """How the process that we started ended. Somebody else may have gone on with the session since:
-    then this is how an earlier owner ended, and not the answer."""
-    how = f"signal {-ended.code}" if ended.code < 0 else f"exit code {ended.code}"
-    later = (facts.last_activity_at or 0.0) > ended.at + SAME_MOMENT + ended.clock_back
-    note = f"{how}; the session has been written to since" if later else how
-    return Evidence(
-        "exited", ended.address, "record", ended.at, note=note, trusted=not later, value=ended.code
-    )
