@@ -51,6 +51,9 @@ class Slot:
     def _lead(self) -> None:
         lives: list[Callable[[], None]] = [self.puppet] * 5 + [self.launched] * 6
         lives += [self.doomed, self.fuse, self.fuse, self.lock]
+        self.over.wait(
+            self.random.uniform(0.0, self.pace)
+        )  # not all at once: that is no load of the day
         while not self.over.is_set():
             try:
                 self.random.choice(lives)()
@@ -137,24 +140,25 @@ class Slot:
         how = self.random.choice(("exit", "exit", "exit", "kill", "stop", "timeout"))
         script = f"work {seconds}, exit {code}" if how == "exit" else "work, hang"
         more = ["--timeout", f"{seconds}s"] if how == "timeout" else []
-        launch = self._launch(adapter, script, self._place(), *more)
+        # whoever works is not told to have stopped before its work, or its time, is over
+        lives = 0.0 if how in ("kill", "stop") else seconds
+        launch = self._launch(adapter, script, self._place(), *more, lives=lives)
         if launch is None or launch.run is None:
             return
         run = launch.run
         launch.expires = how == "timeout"
         if how == "exit":
             run.code, run.outcomes = code, frozenset({"completed" if code == 0 else "failed"})
-        self._await_end(launch, run, how, seconds)
+        self._await_end(run, how, seconds)
         if adapter != "demo" and self.book.disk_was_full(run.began, run.gone or now()):
             run.code, run.outcomes = None, ENDED  # it speaks, and where to was full
 
-    def _launch(self, adapter: str, script: str, place: Path, *more: str) -> Launch | None:
-        """None: it failed, and the book says why."""
+    def _launch(
+        self, adapter: str, script: str, place: Path, *more: str, lives: float = 0.0
+    ) -> Launch | None:
+        """None: it failed, and the book says why. `lives`: for so long, at least; 0: until we end it."""
         launch = self.book.note("launches", Launch(str(place), now()))
-        run = Run(adapter, launch.called)
-        # whoever works is not told to have stopped before its work is over
-        first = script.partition(",")[0]
-        run.ending = None if first == "work" else launch.called + float(first.removeprefix("work "))
+        run = Run(adapter, launch.called, ending=launch.called + lives if lives else None)
         told = "$AGENTCTL_LAUNCH_ID $AGENTCTL_SESSION_ID $AGENTCTL_EXIT_CODE"
         hooks = [
             f"--on-{w}={self._line(self.scene.hooks, f'{w} {told}')}" for w in ("create", "complete")
@@ -173,7 +177,7 @@ class Slot:
         self.book.note("runs", run)
         return launch  # type: ignore[no-any-return]
 
-    def _await_end(self, launch: Launch, run: Run, how: str, seconds: float) -> None:
+    def _await_end(self, run: Run, how: str, seconds: float) -> None:
         owner = self._owner(run)
         if how in ("kill", "stop"):
             self._wait(self.pace)
@@ -185,8 +189,8 @@ class Slot:
                 run.outcomes = frozenset({"killed"})
                 _signal(owner, signal.SIGKILL)
         elif how == "timeout":
-            run.ending, run.outcomes = launch.called + seconds, ENDED
-        if owner is not None and not _gone_within(owner, 60.0):
+            run.outcomes = ENDED
+        if owner is not None and not _gone_within(owner, seconds + 60.0):
             self.book.note("wrong", f"{run} lives on: {how}")
             _signal(owner, signal.SIGKILL)
         run.gone = now()
@@ -226,11 +230,11 @@ class Slot:
             ran = self.scene.call("fuse", "cancel", fuse.id)
             fuse.settled = ran.code == 0
         elif does == "launch":
-            launch = self._launch("demo", "work 0.5, exit 0", place)
+            launch = self._launch("demo", "work 0.5, exit 0", place, lives=0.5)
             if launch is not None and launch.run is not None:
                 fuse.settled = True
                 launch.run.code, launch.run.outcomes = 0, frozenset({"completed"})
-                self._await_end(launch, launch.run, "exit", 0.5)
+                self._await_end(launch.run, "exit", 0.5)
 
     def lock(self) -> None:
         """Its time is by the time of day, which a step moves: a short one is not stepped over."""

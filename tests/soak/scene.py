@@ -8,6 +8,7 @@ import struct
 import subprocess
 import sys
 import threading
+import time
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from tests.fakes.stages import stages
 from tests.running import SOURCES, Ran, agentctl_in
 
 STEPPED = str(Path(__file__).parent / "stepped")
+STEP, STEPS = struct.Struct("dd"), 64  # of the clock: when, and what it is off by since
 ROOMY = "512m"  # as large as the disk may become
 SECRET = "what only we and the receiver know"
 WANTED = ("session.*", "launch.*", "hook.*", "lock.*", "fuse.*", "user.*", "events.gap", "daemon.*")
@@ -79,9 +81,13 @@ class Scene:
         return made
 
     def set_clock(self, offset: float) -> None:
-        """For all who play, but for the shims, which are deaf to PYTHONPATH as to everything else."""
-        with open(self.clock, "r+b" if self.clock.exists() else "wb") as file:
-            file.write(struct.pack("d", offset))
+        """For all who play. What it was before stays known: files were stamped by it."""
+        with open(self.clock, "r+b" if self.clock.exists() else "w+b") as file:
+            made = file.read().rstrip(bytes(1))
+            at = -(-len(made) // STEP.size) * STEP.size
+            file.truncate(STEPS * STEP.size)
+            file.seek(at)
+            file.write(STEP.pack(time.time(), offset))
 
     def fill_disk(self) -> None:
         """To the last block: made as small as what is on it, which takes no memory."""

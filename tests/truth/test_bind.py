@@ -139,7 +139,7 @@ class Placed(Process):
 @pytest.mark.parametrize(("started", "suspect"), [(90, True), (110, False)])
 def test_a_loose_process_that_was_there_may_be_the_writer(started: int, suspect: bool) -> None:
     loose = Placed(10, started * 100, "/elsewhere")
-    found = nobody([loose], 1, boot_time=0.0, ticks=100, written_at=100.0)
+    found = nobody([loose], 1, boot_time=0.0, written_at=100.0)
     assert found.claim == ("ambiguous" if suspect else "gone")
     assert ("pid 10" in found.note) == suspect
 
@@ -147,17 +147,17 @@ def test_a_loose_process_that_was_there_may_be_the_writer(started: int, suspect:
 @pytest.mark.parametrize("may", [True, False])
 def test_an_adapter_may_know_who_cannot_be_the_writer(may: bool) -> None:
     loose = Placed(10, 9_000, "/w")
-    found = nobody([loose], 1, boot_time=0.0, ticks=100, written_at=100.0, may=lambda _: may)
+    found = nobody([loose], 1, boot_time=0.0, written_at=100.0, may=lambda _: may)
     assert found.claim == ("ambiguous" if may else "gone")
 
 
 def test_who_wrote_at_an_unknown_time_may_be_anyone() -> None:
     loose = Placed(10, 99_999, "/elsewhere")
-    assert nobody([loose], 1, boot_time=0.0, ticks=100, written_at=None).claim == "ambiguous"
+    assert nobody([loose], 1, boot_time=0.0, written_at=None).claim == "ambiguous"
 
 
 def test_nobody_left_is_the_kernel_s_word() -> None:
-    found = nobody([], 0, boot_time=0.0, ticks=100, written_at=5.0)
+    found = nobody([], 0, boot_time=0.0, written_at=5.0)
     assert (found.claim, found.authority, found.address) == ("gone", "kernel", "/proc")
 
 

@@ -358,3 +358,20 @@ def test_a_suspect_that_has_ended_is_none() -> None:
     look.loose = (procfs.read_process(ended.pid, procfs.boot_id()),)
     ended.communicate(timeout=20)
     assert look.unowned(look.now, uid=os.getuid()).claim == "gone"
+
+
+def test_a_clock_that_was_set_forward_proves_nobody_younger() -> None:
+    """It wrote, and then an hour was skipped, as where a machine has slept: counted from boot, it seems
+    to have begun after that. What the kernel stamped for it tells otherwise."""
+    child = subprocess.Popen(["cat"], stdin=subprocess.PIPE)
+    try:
+        its = procfs.read_process(child.pid, procfs.boot_id())
+        assert its.began(0.0) < time.time()  # somebody has looked at it before
+        written = time.time()
+        look = Look({}, {}, now=time.time() + 3600)
+        look.loose = (procfs.read_process(child.pid, procfs.boot_id()),)
+        assert look.started_at(its) > written + 1000
+        assert look.unowned(written).claim == "ambiguous"
+        assert look.unowned(written - 1000).claim == "gone", "before it began by either clock"
+    finally:
+        child.communicate(timeout=20)

@@ -4,6 +4,7 @@ import os
 import shutil
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -223,3 +224,29 @@ def test_a_process_whose_first_thread_has_ended_is_alive_while_another_runs() ->
     finally:
         child.kill()
         child.wait()
+
+
+def test_when_it_began_is_no_later_than_what_it_has_made() -> None:
+    """A pipe of its own; not one that it was given, which may be older than it is."""
+    made = time.time()
+    program = "import os; os.pipe(); print(flush=True); input()"
+    child = subprocess.Popen(
+        [sys.executable, "-c", program], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    )
+    try:
+        assert child.stdout is not None
+        child.stdout.readline()
+        its = seen(child.pid)
+        begun = its.began(time.time())  # as if it had booted just now: its start is far in the future
+        assert made - 0.1 <= begun <= time.time()
+        again = seen(child.pid)
+        assert again.began(0.0) == again.identity.start / procfs.TICKS, "the earlier of the two"
+    finally:
+        child.communicate(b"\n", timeout=20)
+
+
+def test_a_process_that_is_gone_has_left_no_mark() -> None:
+    ended = subprocess.Popen(["cat"], stdin=subprocess.PIPE)
+    its = seen(ended.pid)
+    ended.communicate(timeout=20)
+    assert its.began(1e12) == 1e12 + its.identity.start / procfs.TICKS

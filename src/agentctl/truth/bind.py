@@ -109,7 +109,6 @@ def nobody(
     seen: int,
     *,
     boot_time: float,
-    ticks: int,
     written_at: float | None,
     may: Callable[[Process], bool] | None = None,
 ) -> Evidence:
@@ -122,7 +121,7 @@ def nobody(
     suspects = [
         process
         for process in loose
-        if written_at is None or boot_time + process.identity.start / ticks <= written_at + 1
+        if written_at is None or process.began(boot_time) <= written_at + 1
         if may is None or may(process)
     ]
     if suspects:

@@ -148,7 +148,6 @@ class Look:
             self.loose,
             len(self.owned),
             boot_time=self.boot_time,
-            ticks=procfs.TICKS,
             written_at=written_at,
             may=lambda process: _may_run(process, may, uid),
         )

@@ -8,10 +8,10 @@ number: when the process is gone, reads through it fail, even if the pid already
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import TypeVar
 
-from agentctl.errors import Gone
+from agentctl.errors import Gone, SourceError
 from agentctl.truth.model import ProcessIdentity
 from agentctl.truth.procdir import STAT_CAP, Entry, Stat, parse_stat, read_stat
 
@@ -19,6 +19,7 @@ from agentctl.truth.procdir import STAT_CAP, Entry, Stat, parse_stat, read_stat
 DEAD_STATES = frozenset("ZXx")
 ENVIRON_CAP = 2 << 20  # the kernel's own limit on argv + environ is about this
 TICKS = os.sysconf("SC_CLK_TCK")
+ANONYMOUS = ("pipe:", "socket:")  # each has an inode of its own
 
 
 def boot_id() -> str:
@@ -33,7 +34,7 @@ class Process:
     """One process as the kernel describes it; argv, exe and cwd are read when first asked for."""
 
     __slots__ = (
-        "_argv", "_cwd", "_described", "_environ", "_exe", "_files", "_namespace", "_uid",
+        "_argv", "_cwd", "_described", "_environ", "_exe", "_files", "_mark", "_namespace", "_uid",
         "comm", "ending", "exit_status", "identity", "image", "layout", "mounts", "parent", "replaced",
         "state", "threads", "withheld",
     )  # fmt: skip
@@ -75,6 +76,7 @@ class Process:
         self._namespace: str | None = None
         self._environ: dict[str, str] | None = None
         self._files: dict[str, str] | None = None  # what is behind each descriptor, by its number
+        self._mark: float | None = None
 
     def __repr__(self) -> str:
         return f"<{self.comm} {self.identity.address} {self.state}>"
@@ -160,6 +162,36 @@ class Process:
         empty pipe. "0": it runs, or the kernel does not say."""
         with self.entry() as handle:
             return frozenset(raw.decode("ascii", "replace") for raw in handle.of_threads("wchan"))
+
+    def began(self, boot_time: float) -> float:
+        """When, by the time of day as it was then, or earlier. Its start is counted from boot. Was the
+        clock set forward since, as in a virtual machine that has slept, then it seems to be younger than
+        what it has made: the kernel stamped that with the time of day."""
+        if self._mark is None:
+            self._mark = self._first_mark()
+        return min(boot_time + self.identity.start / TICKS, self._mark)
+
+    def _first_mark(self) -> float:
+        try:
+            with self.entry() as handle:
+                return min(self._marks(handle))
+        except Gone:
+            return float("inf")
+
+    def _marks(self, handle: Entry) -> Iterator[float]:
+        """The stamps on its directory here (when somebody first looked) and on the pipes and sockets
+        that it opened; the first three descriptors it was given."""
+        yield handle.status(".").st_ctime
+        try:
+            opened = self._descriptors().items()
+        except SourceError:  # another user's
+            return
+        for number, target in opened:
+            if int(number) > 2 and target.startswith(ANONYMOUS):
+                try:
+                    yield handle.status(f"fd/{number}").st_ctime
+                except SourceError:  # closed since
+                    continue
 
     def _descriptors(self) -> dict[str, str]:
         if self._files is None:

@@ -17,7 +17,6 @@ from agentctl.errors import Gone, SourceError
 from agentctl.truth import procfs
 from agentctl.truth.bind import twins
 from agentctl.truth.judge import judge
-from agentctl.truth.labels import Labels
 from agentctl.truth.look import Look
 from agentctl.truth.model import (
     Evidence,
@@ -208,6 +207,8 @@ def survey(
     took = {run.registered.name: run.ended - run.started for run in runs if run.ended}
     if not notes:
         return Survey([Session(seen, verdict) for seen, verdict in judged], problems, took)
+    from agentctl.truth.labels import Labels  # for those who launch
+
     labels = Labels(notes)
     return Survey([labels.session(*each) for each in judged], problems, took)
 
