@@ -811,6 +811,15 @@ def test_lines_of_one_flush_stand_in_any_order(tmp_path: Path) -> None:
     assert turn.claim == "idle"
 
 
+def test_after_a_clock_was_set_back_the_last_line_tells_not_the_latest(tmp_path: Path) -> None:
+    path = tmp_path / "x.jsonl"
+    path.write_text(_prompt(30) + _line("api-request", 31, querySource="sdk") + _reply(2, "end_turn"))
+    facts = read_live(str(path), _look())
+    assert facts.turn is not None
+    assert (facts.turn.claim, facts.turn.detail) == ("idle", "completed")
+    assert facts.last_activity_at == facts.turn.at
+
+
 def test_an_unknown_stop_reason_is_drift_and_no_guess(tmp_path: Path) -> None:
     path, look = tmp_path / "x.jsonl", _look()
     path.write_text(_prompt(1) + _reply(3, "tired"))

@@ -4,6 +4,7 @@ import os
 import shutil
 import sqlite3
 import subprocess
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -181,6 +182,15 @@ class TestActivity:
         first.kill()
         stage.start(resume=session_id)
         assert stage.session(session_id).verdict.status == "idle"
+
+    def test_a_lock_of_the_future_is_compared_with_nothing(self, stage: CodexStage) -> None:
+        """The clock was set back since it was taken: a turn begun after that seems to be older."""
+        _, session_id = started(stage, "work")
+        later = time.time() + 3600
+        os.utime(stage.lock(session_id), (later, later))
+        verdict = stage.session(session_id).verdict
+        assert (verdict.status, verdict.activity) == ("running", "unknown")
+        assert [e.claim for e in verdict.overruled] == ["working"]
 
     def test_a_lock_without_a_rollout_is_idle_never_prompted(self, stage: CodexStage) -> None:
         _, session_id = started(stage)

@@ -82,7 +82,8 @@ class Slot:
 
     def _one_run(self, stage: Stage, place: Path, session: str | None) -> str | None:
         run = Run(stage.adapter, now(), session)
-        puppet = stage.start(place, resume=session, prompt="soak")
+        on_our_clock = {"PYTHONPATH": self.scene.environ["PYTHONPATH"]}
+        puppet = stage.start(place, resume=session, prompt="soak", environ=on_our_clock)
         run.process, run.session = puppet.identity.address, puppet.session_id or session
         run.ready = now()
         self.book.note("runs", run)

@@ -39,7 +39,7 @@ def test_how_many_threads_it_has() -> None:
 def test_an_entry_is_of_the_process_that_was_meant_or_of_none() -> None:
     me = procfs.read_process(os.getpid(), procfs.boot_id()).identity
     with procdir.Entry(me) as entry:
-        assert entry.uid == os.geteuid()
+        assert entry.shown()[0] == os.geteuid()
     with pytest.raises(Gone), procdir.Entry(ProcessIdentity(me.boot, me.pid, me.start + 1)):
         pass
 

@@ -5,7 +5,7 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 import pytest
@@ -226,9 +226,21 @@ def test_a_process_whose_first_thread_has_ended_is_alive_while_another_runs() ->
         child.wait()
 
 
-def test_when_it_began_is_no_later_than_what_it_has_made() -> None:
-    """A pipe of its own; not one that it was given, which may be older than it is."""
-    made = time.time()
+def test_when_it_began_is_no_later_than_when_it_was_first_seen(sleeper: subprocess.Popen[bytes]) -> None:
+    """The clock may have been set forward since."""
+    looked = time.time()
+    _ = seen(sleeper.pid).argv
+    its = seen(sleeper.pid)
+    counted = its.identity.start / procfs.TICKS
+    assert its.began(looked) == its.may_have_begun(looked) <= time.time(), "it seems to be in the future"
+    assert its.began(looked) >= looked - 1
+    assert its.began(0.0) == counted, "the earlier of the two"
+    near = its.began(looked) - counted + procfs.STEP / 2
+    assert its.began(near) == near + counted, "no clock was set: the kernel's count is the better one"
+
+
+def test_what_it_has_opened_it_opened_after_it_began() -> None:
+    """Not what it was given, which may be older than it is."""
     program = "import os; os.pipe(); print(flush=True); input()"
     child = subprocess.Popen(
         [sys.executable, "-c", program], stdin=subprocess.PIPE, stdout=subprocess.PIPE
@@ -236,11 +248,10 @@ def test_when_it_began_is_no_later_than_what_it_has_made() -> None:
     try:
         assert child.stdout is not None
         child.stdout.readline()
-        its = seen(child.pid)
-        begun = its.began(time.time())  # as if it had booted just now: its start is far in the future
-        assert made - 0.1 <= begun <= time.time()
-        again = seen(child.pid)
-        assert again.began(0.0) == again.identity.start / procfs.TICKS, "the earlier of the two"
+        its, given = seen(child.pid), os.fstat(child.stdout.fileno()).st_ctime
+        its._described, its._seen = True, procfs.NEVER  # as if nobody had looked
+        assert its.began(1e12) > 1e12
+        assert given <= its.may_have_begun(1e12) <= time.time()
     finally:
         child.communicate(b"\n", timeout=20)
 
@@ -249,4 +260,26 @@ def test_a_process_that_is_gone_has_left_no_mark() -> None:
     ended = subprocess.Popen(["cat"], stdin=subprocess.PIPE)
     its = seen(ended.pid)
     ended.communicate(timeout=20)
-    assert its.began(1e12) == 1e12 + its.identity.start / procfs.TICKS
+    assert its.may_have_begun(1e12) == 1e12 + its.identity.start / procfs.TICKS
+
+
+def test_newcomers_were_born_or_became_another_program() -> None:
+    before = procfs.read_table()
+    child = subprocess.Popen(["sh", "-c", "read line; exec cat"], stdin=subprocess.PIPE)
+    assert child.stdin is not None
+
+    def new(table: Mapping[int, procfs.Process]) -> list[str]:
+        return [process.comm for process in procfs.newcomers(table) if process.pid == child.pid]
+
+    try:
+        until(lambda: seen(child.pid).comm == "sh", "it is a shell")
+        assert new(before) == ["sh"]
+        between = procfs.read_table()
+        assert new(between) == []
+        child.stdin.write(b"\n")
+        child.stdin.flush()
+        until(lambda: seen(child.pid).comm == "cat", "it has become another program")
+        assert new(between) == ["cat"]
+    finally:
+        child.communicate(timeout=20)
+    assert new(before) == []

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import cache
 from typing import Literal, NamedTuple
 
+from agentctl.errors import Gone, SourceError
 from agentctl.truth.model import Evidence
 from agentctl.truth.procfs import Process
 
@@ -111,24 +112,36 @@ def nobody(
     boot_time: float,
     written_at: float | None,
     may: Callable[[Process], bool] | None = None,
+    uid: int | None = None,
 ) -> Evidence:
     """Evidence on a session that no live process is bound to.
 
     Whoever wrote its last record lived then. If every live process of this agent is bound to other
     sessions, or started after that moment, the writer is proven gone. A loose process (alive, bound
-    to nothing) that was there already may be the writer, unless the adapter knows that it may not.
+    to nothing) that was there already may be the writer, unless the adapter knows that it may not, or it
+    is another user's than the file (`uid`), and not root's.
     """
     suspects = [
         process
         for process in loose
-        if written_at is None or process.began(boot_time) <= written_at + 1
-        if may is None or may(process)
+        if written_at is None or process.may_have_begun(boot_time) <= written_at + 1
+        if _may_run(process, may, uid)
     ]
     if suspects:
         pids = ", ".join(f"pid {p.pid}" for p in suspects)
         note = f"{pids}: alive, bound to no session, and may run this one"
         return Evidence("ambiguous", suspects[0].identity.address, "derived", note=note)
     return gone(seen)
+
+
+def _may_run(process: Process, may: Callable[[Process], bool] | None, uid: int | None) -> bool:
+    try:
+        ours = uid is None or process.uid in (uid, 0)
+        return ours and (process.ending or may is None or may(process))
+    except Gone:
+        return False
+    except SourceError:  # withheld: for all we know, it may
+        return True
 
 
 @cache  # the same for each of the thousands of sessions that have ended

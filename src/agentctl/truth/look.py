@@ -51,6 +51,7 @@ class Look:
 
     def _begin(self, adapter: str) -> None:
         self.adapter = adapter
+        self.comms: frozenset[str] = frozenset()  # names that its processes may have; empty: any
         self.owned: tuple[Process, ...] = ()  # live processes of the adapter
         self.loose: tuple[Process, ...] = ()  # of these, those that no session is bound to
         self.aside: dict[int, str] = {}  # of these, those that run no session by design, and why
@@ -93,7 +94,7 @@ class Look:
         return [p for p in found if self._inside(p)] if self.confine else found
 
     def started_at(self, process: Process) -> float:
-        return self.boot_time + process.identity.start / procfs.TICKS
+        return process.began(self.boot_time)
 
     def children(self, process: Process) -> list[Process]:
         if not self._children:
@@ -139,7 +140,7 @@ class Look:
         """Evidence on a session of this adapter that no live process is bound to. `may` tells which
         of the loose processes may run it, where the adapter knows; `uid` is whose file it is in, which
         no other user but root goes on with."""
-        if written_at is not None and written_at > self.now:
+        if written_at is not None and written_at > self.now and self._written_since(written_at):
             note = "written after we looked at the processes: its writer may have started since"
             return Evidence("hidden", "/proc", "kernel", at=self.now, note=note)
         if not self.loose:  # the usual case: nobody to suspect
@@ -149,8 +150,18 @@ class Look:
             len(self.owned),
             boot_time=self.boot_time,
             written_at=written_at,
-            may=lambda process: _may_run(process, may, uid),
+            may=may,
+            uid=uid,
         )
+
+    def _written_since(self, stamp: float) -> bool:
+        """Or else it was stamped by another clock: what is written now has no stamp of the future, so
+        this one was set back since, or is not the file server's. Only a newcomer may have written it."""
+        if stamp <= time.time() + 1:
+            return True
+        new = procfs.newcomers(self.table)
+        named = (p for p in new if not self.comms or may_be_named(p.comm, self.comms))
+        return any(not self.confine or self._inside(process) for process in named)
 
     def fate(self, pid: int, start: int, named_by: str) -> Iterator[Evidence]:
         """What became of a process that a native record names, if it is not alive."""
@@ -277,16 +288,6 @@ def home(environ: Environ) -> str | None:
 def may_be_named(comm: str, comms: frozenset[str]) -> bool:
     # "#.#.#" stands for a binary named after its version (~/.local/share/claude/versions/2.1.325)
     return comm in comms or ("#.#.#" in comms and comm[:1].isdigit() and comm.count(".") >= 2)
-
-
-def _may_run(process: Process, may: Callable[[Process], bool] | None, uid: int | None) -> bool:
-    try:
-        ours = uid is None or process.uid in (uid, 0)
-        return ours and (process.ending or may is None or may(process))
-    except Gone:
-        return False
-    except SourceError:  # withheld: for all we know, it may
-        return True
 
 
 def _home_of(uid: int) -> str | None:

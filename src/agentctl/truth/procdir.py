@@ -26,10 +26,10 @@ class Entry:
         self.identity = identity
         self._fd = -1
 
-    @property
-    def uid(self) -> int:
-        """Whose process it is."""
-        return os.fstat(self._fd).st_uid
+    def shown(self) -> tuple[int, float]:
+        """Whose process it is, and when somebody first looked at it."""
+        status = os.fstat(self._fd)
+        return status.st_uid, status.st_ctime
 
     def __enter__(self) -> Entry:
         source = self.identity.address

@@ -20,6 +20,8 @@ DEAD_STATES = frozenset("ZXx")
 ENVIRON_CAP = 2 << 20  # the kernel's own limit on argv + environ is about this
 TICKS = os.sysconf("SC_CLK_TCK")
 ANONYMOUS = ("pipe:", "socket:")  # each has an inode of its own
+STEP = 1.0  # seconds: what differs by less is no clock that was set
+NEVER = float("inf")
 
 
 def boot_id() -> str:
@@ -34,7 +36,8 @@ class Process:
     """One process as the kernel describes it; argv, exe and cwd are read when first asked for."""
 
     __slots__ = (
-        "_argv", "_cwd", "_described", "_environ", "_exe", "_files", "_mark", "_namespace", "_uid",
+        "_argv", "_cwd", "_described", "_environ", "_exe", "_files", "_first_open", "_namespace",
+        "_seen", "_uid",
         "comm", "ending", "exit_status", "identity", "image", "layout", "mounts", "parent", "replaced",
         "state", "threads", "withheld",
     )  # fmt: skip
@@ -76,7 +79,8 @@ class Process:
         self._namespace: str | None = None
         self._environ: dict[str, str] | None = None
         self._files: dict[str, str] | None = None  # what is behind each descriptor, by its number
-        self._mark: float | None = None
+        self._seen = NEVER
+        self._first_open: float | None = None
 
     def __repr__(self) -> str:
         return f"<{self.comm} {self.identity.address} {self.state}>"
@@ -88,6 +92,11 @@ class Process:
     @property
     def pid(self) -> int:
         return self.identity.pid
+
+    @property
+    def program(self) -> object:
+        """Another one after each exec, and under each name."""
+        return self.identity, self.comm, self.image
 
     @property
     def alive(self) -> bool:
@@ -164,34 +173,35 @@ class Process:
             return frozenset(raw.decode("ascii", "replace") for raw in handle.of_threads("wchan"))
 
     def began(self, boot_time: float) -> float:
-        """When, by the time of day as it was then, or earlier. Its start is counted from boot. Was the
-        clock set forward since, as in a virtual machine that has slept, then it seems to be younger than
-        what it has made: the kernel stamped that with the time of day."""
-        if self._mark is None:
-            self._mark = self._first_mark()
-        return min(boot_time + self.identity.start / TICKS, self._mark)
+        """When, by the time of day. Its start is counted from boot: was the clock set forward since, as
+        in a virtual machine that has slept, then it seems younger than it is. But the kernel has stamped
+        its directory here when somebody first looked, which was not before it began."""
+        began = boot_time + self.identity.start / TICKS
+        return self._first_seen if self._first_seen < began - STEP else began
 
-    def _first_mark(self) -> float:
+    def may_have_begun(self, boot_time: float) -> float:
+        """The same, or earlier: perhaps nobody looked before the clock was set, but it had opened pipes
+        and sockets. (Behind the first three descriptors are those that it was given.)"""
+        if self._first_open is None:
+            self._first_open = min(self._opened(), default=NEVER)
+        return min(self.began(boot_time), self._first_open)
+
+    @property
+    def _first_seen(self) -> float:
+        try:
+            self._describe()
+        except Gone:
+            return NEVER
+        return self._seen
+
+    def _opened(self) -> Iterator[float]:
         try:
             with self.entry() as handle:
-                return min(self._marks(handle))
-        except Gone:
-            return float("inf")
-
-    def _marks(self, handle: Entry) -> Iterator[float]:
-        """The stamps on its directory here (when somebody first looked) and on the pipes and sockets
-        that it opened; the first three descriptors it was given."""
-        yield handle.status(".").st_ctime
-        try:
-            opened = self._descriptors().items()
-        except SourceError:  # another user's
+                for number, target in self._descriptors().items():
+                    if int(number) > 2 and target.startswith(ANONYMOUS):
+                        yield handle.status(f"fd/{number}").st_ctime
+        except SourceError:  # another user's, or it has closed that
             return
-        for number, target in opened:
-            if int(number) > 2 and target.startswith(ANONYMOUS):
-                try:
-                    yield handle.status(f"fd/{number}").st_ctime
-                except SourceError:  # closed since
-                    continue
 
     def _descriptors(self) -> dict[str, str]:
         if self._files is None:
@@ -203,7 +213,7 @@ class Process:
         if self._described:
             return
         with self.entry() as handle:
-            self._uid = handle.uid
+            self._uid, self._seen = handle.shown()
             raw = handle.read("cmdline", ENVIRON_CAP)
             exe, self._cwd = handle.link("exe"), handle.link("cwd")
             self.mounts = handle.link("ns/mnt")
@@ -245,6 +255,14 @@ def read_table() -> dict[int, Process]:
         except Gone:
             continue
     return table
+
+
+def newcomers(table: Mapping[int, Process]) -> Iterator[Process]:
+    """Live ones that have begun since that table was read, or become another program, as a shell may."""
+    for process in read_table().values():
+        known = table.get(process.pid)
+        if process.alive and (known is None or known.program != process.program):
+            yield process
 
 
 def pids() -> list[int]:

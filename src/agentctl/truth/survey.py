@@ -86,6 +86,7 @@ class _Run:
         self.started = time.monotonic()
         try:
             adapter = self.registered.load()
+            self.look.comms = adapter.comms
             while not self._looked(adapter, wanted):
                 pass
         except SourceError as error:

@@ -100,14 +100,17 @@ def entry_point(kind: object, entrypoint: object) -> EntryPoint | None:
 def _recent(piece: Piece, tally: jsonl.Tally, look: Look) -> _Recent:
     told: list[_Told] = []
     last: jsonl.Record = {}
-    latest, model, settled = "", None, False
+    latest, floor, model, settled = "", "", None, False
     for offset, record in jsonl.newest_first(piece, tally, _telling):
         stamp = as_text(record.get("timestamp")) or ""
+        if floor and stamp > floor and _before(floor, stamp):
+            break  # the clock was set back in between: where a line stands tells, not its time
         latest = max(stamp, latest)  # all of one form, in UTC: they sort as text
         last = last or (record if "cwd" in record else {})
         model = model or _model(record)
         if not settled and (said := said_by(record)) is not None:
             told.append(_Told(stamp, offset, said))
+            floor = floor or (stamp if said != REQUESTED else "")
             settled = not said.closes and _before(stamp, latest)
         if settled and model:
             break

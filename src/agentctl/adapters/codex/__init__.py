@@ -29,6 +29,7 @@ from agentctl.truth.observe import ended, living, transcript
 from agentctl.truth.procfs import Process
 
 LOCKS = "/thread-writer-locks/"
+A_CLOCK = 60.0  # seconds ahead of us: no write since we looked
 SLACK = 0.002  # seconds: a record's time is cut to the millisecond, a file's is not
 OWNERS: dict[str, EntryPoint] = {"exec": "headless", "tui": "interactive", "app-server": "daemon"}
 # Same binary, other trades: the sandbox wrapper around each command, and its inner end in bwrap.
@@ -265,6 +266,8 @@ def _activity(
     left_open = Evidence(turn.claim, place, "journal", turn.at, turn.detail, turn.note, trusted=False)
     if bound.method in ("argument", "inferred"):
         return (left_open,)  # it holds nothing open, so it is not the one that works on it
+    if taken > look.now + A_CLOCK:
+        return (left_open,)  # the clock was set back: nobody can tell which of the two is older
     if turn.at is not None and turn.at + SLACK < taken:
         note = f"the open turn at {place} is older than this: its owner died in it"
         return (Evidence("idle", bound.address, "derived", taken, note=note), left_open)
