@@ -219,3 +219,19 @@ def test_a_process_that_hides_its_session_goes_on_with_it(demo: DemoStage) -> No
         assert told.types().count("session.stopped") == 1
     finally:
         told.observer.close()
+
+
+def test_a_process_that_goes_on_hiding_its_session_makes_it_unknown(demo: DemoStage) -> None:
+    """As `list` tells it: the last word is not to stand for ever."""
+    told = Told(demo)
+    try:
+        puppet = begun(told)
+        demo.records(puppet)[0].unlink()
+        told.until("session.unknown", puppet.session_id)
+        puppet.kill()
+        told.until("session.stopped", puppet.session_id)
+        told.settle()
+        assert told.types().count("session.started") == 1
+        assert told.types().count("session.stopped") == 1
+    finally:
+        told.observer.close()

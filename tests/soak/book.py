@@ -88,7 +88,7 @@ class Book:
     watches: list[Watch] = field(default_factory=list)
     full: list[tuple[float, float]] = field(default_factory=list)  # when the disk was
     steps: list[tuple[float, float]] = field(default_factory=list)  # of the clock: when, to what
-    refused: list[str] = field(default_factory=list)  # verbs that failed for the full disk
+    refused: list[str] = field(default_factory=list)  # verbs that failed for one of the troubles
     wrong: list[str] = field(default_factory=list)  # what no later look can find out
     mutex: threading.Lock = field(default_factory=threading.Lock)
 
@@ -113,6 +113,10 @@ class Book:
                 for w in self.watches
             )
         return watched and not self.disk_was_full(since, until, margin=3.0)
+
+    def stepped_since(self, moment: float) -> bool:
+        with self.mutex:
+            return any(at >= moment for at, _ in self.steps)
 
     def could_look(self, since: float, until: float) -> bool:
         """Whether a daemon was there for some of that time."""

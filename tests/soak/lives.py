@@ -113,7 +113,7 @@ class Slot:
             puppet.kill(reap=False)
             self._wait(1.0)
         elif how == "stop" and run.session is not None:
-            self._stop(run.session)
+            self._stop(run)
         else:
             puppet.kill(signal.SIGTERM if how == "term" else signal.SIGKILL)
         run.code = puppet.reap() if how != "stop" or puppet_ended(puppet) else self._killed(puppet)
@@ -124,13 +124,15 @@ class Slot:
         puppet.kill()
         return puppet.reap()
 
-    def _stop(self, session: str) -> None:
-        began = now()
+    def _stop(self, run: Run) -> None:
+        began, session = now(), run.session or ""
         ran = self.scene.call("stop", session)
         while ran.code == CANNOT_TELL and now() < began + DOUBT:  # beside one that is just beginning
             self.over.wait(0.5)
             ran = self.scene.call("stop", session)
-        if ran.code != 0:
+        if ran.code == CANNOT_TELL and run.adapter == "pi" and self.book.stepped_since(run.began):
+            self.book.note("refused", ran.err)  # it is known by its times alone
+        elif ran.code != 0:
             self._excused("stop", ran, began)
 
     # launched
@@ -185,7 +187,7 @@ class Slot:
             run.ending = now()
             if how == "stop":
                 run.outcomes = ENDED
-                self._stop(run.session or "")
+                self._stop(run)
             elif owner is not None:
                 run.outcomes = frozenset({"killed"})
                 _signal(owner, signal.SIGKILL)

@@ -139,7 +139,7 @@ class Soak:
             "daemons": book.watches,
             "full disks": book.full,
             "steps of the clock": book.steps,
-            "verbs refused for the full disk": book.refused,
+            "verbs refused for a trouble": book.refused,
         }
         lines = [", ".join(f"{len(entries)} {name}" for name, entries in counts.items())]
         lines.append(f"{len(self.reader.events)} events: {told}")

@@ -189,10 +189,8 @@ class Observer:
                 told += self._told(key, session, written)
                 if record in over and key not in self._doubted:
                     self._lookout.was_read(adapter, record, over[record], moment)
-        bare = {s.seen.owner.identity for s in rows.values() if s.seen.owner and not s.seen.session_id}
         for key in [k for k in self._story.living if k[0] == adapter and k not in rows]:
-            if self._story.words[key].process not in bare:  # else it may run it still, and hides it
-                told += self._resolved(key)
+            told += self._resolved(key)
         for key in [k for k in self._doubted if k[0] == adapter and k not in rows]:
             if key not in self._story.living:
                 del self._doubted[key]
