@@ -114,9 +114,10 @@ class Book:
             )
         return watched and not self.disk_was_full(since, until, margin=3.0)
 
-    def stepped_since(self, moment: float) -> bool:
+    def stepped(self, since: float, until: float = float("inf")) -> bool:
+        """Whether the clock was set meanwhile."""
         with self.mutex:
-            return any(at >= moment for at, _ in self.steps)
+            return any(since <= at <= until for at, _ in self.steps)
 
     def could_look(self, since: float, until: float) -> bool:
         """Whether a daemon was there for some of that time."""

@@ -130,7 +130,7 @@ class Slot:
         while ran.code == CANNOT_TELL and now() < began + DOUBT:  # beside one that is just beginning
             self.over.wait(0.5)
             ran = self.scene.call("stop", session)
-        if ran.code == CANNOT_TELL and run.adapter == "pi" and self.book.stepped_since(run.began):
+        if ran.code == CANNOT_TELL and run.adapter == "pi" and self.book.stepped(run.began):
             self.book.note("refused", ran.err)  # it is known by its times alone
         elif ran.code != 0:
             self._excused("stop", ran, began)
@@ -155,6 +155,8 @@ class Slot:
         self._await_end(run, how, seconds)
         if adapter != "demo" and self.book.disk_was_full(run.began, run.gone or now()):
             run.code, run.outcomes = None, ENDED  # it speaks, and where to was full
+        if adapter == "opencode" and self.book.stepped(run.began):
+            run.outcomes = ENDED  # it puts its messages into the order of their times
 
     def _launch(
         self, adapter: str, script: str, place: Path, *more: str, lives: float = 0.0

@@ -108,6 +108,8 @@ def _states(book: Book, runs: list[Run], told: Told) -> Iterator[str]:
     for held in (held for run in runs for held in run.held):
         if held.until - held.since < SETTLED or not book.watched(held.until - SETTLED, held.until):
             continue
+        if runs[0].adapter == "opencode" and book.stepped(runs[0].began, held.until):
+            continue  # it puts its messages into the order of their times, and we read them so
         said = [event for at, event in told if at <= held.until and event.type in STATES]
         if not said or said[-1].type != f"session.{held.status}":
             was = said[-1].type if said else "nothing"

@@ -130,6 +130,17 @@ def test_a_launch_there_cancels_it_and_one_that_fails_does_not(path: str, tmp_pa
     assert states(path) == ["burning", "burning"]
 
 
+def test_a_launch_that_is_found_never_to_have_begun_has_cancelled_nothing(
+    path: str, tmp_path: Path
+) -> None:
+    """Its launcher was killed, or the disk was too full to say that it has failed."""
+    here = str(tmp_path.resolve())
+    fuses.light(path, EMIT, 60, directory=here)
+    ledger.begin(path, Launch("l1", DEAD, cwd=here))
+    ledger.forget(path, ["l1"], never_began={"l1"})
+    assert states(path) == ["burning"]
+
+
 def test_one_that_a_launch_cancelled_stays_so_when_it_is_forgotten(path: str, tmp_path: Path) -> None:
     here = str(tmp_path.resolve())
     fuses.light(path, EMIT, 60, directory=here)

@@ -119,6 +119,8 @@ def forget(
 ) -> None:
     """An end that was not told yet is told first: its launcher or its shim was killed, or the disk was
     full."""
+    from agentctl.store import fuses
+
     with db.transaction(path, patience) as connection:
         for launch_id in launch_ids:
             row = connection.execute(
@@ -126,6 +128,7 @@ def forget(
             ).fetchone()
             if row == (None,) and launch_id in never_began:
                 telling.launch(connection, "launch.failed", launch_id, why="nothing was started")
+                fuses.burn_on(connection, launch_id)
             elif row == (None,):
                 telling.launch(connection, "launch.ended", launch_id, exit_code=None)
             _forget(connection, launch_id)
