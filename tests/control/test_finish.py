@@ -13,13 +13,14 @@ from typing import Any
 
 import pytest
 
-from agentctl import paths
+from agentctl import asking, paths
 from agentctl.control import finish, hooks, output, programs
 from agentctl.errors import Passing, SourceError
 from agentctl.store import launches, ledger
 from agentctl.truth import procfs
 from agentctl.truth.model import Exit, Launch, ProcessIdentity
 from agentctl.truth.pidfd import Handle
+from agentctl.truth.survey import Survey
 from tests.ending import kill
 from tests.fakes.demo import DemoStage
 from tests.running import agentctl_of, environ_of
@@ -234,6 +235,31 @@ def test_a_late_hook_is_told(here: DemoStage, monkeypatch: pytest.MonkeyPatch) -
     ended = Ended(here, on_complete="exec sleep 1000")
     finish.finish(ended.state, "1a")
     assert [run.code for run in ended.note().hooks] == [None]
+
+
+def test_a_moment_of_doubt_is_not_what_the_hook_is_told(
+    here: DemoStage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another agent is just ending, and of what that one runs nobody can tell."""
+    puppet = here.start()
+    puppet.do("work")
+    ended = Ended(here, session_id=puppet.session_id, on_complete=_log(here, "OUTCOME"))
+    other = here.start()
+    record = here.records(other)[0]
+    said = record.read_text()
+    puppet.kill()
+    record.unlink()
+    ask = asking.everything
+
+    def asked(*words: Any, **more: Any) -> Survey:
+        found = ask(*words, **more)
+        record.write_text(said)
+        return found
+
+    monkeypatch.setattr(asking, "everything", asked)
+    ended.record(-9)
+    finish.finish(ended.state, "1a")
+    assert ended.logged() == ["ran OUTCOME=killed"]
 
 
 # through the shim, as it happens

@@ -1,6 +1,7 @@
 """A small server: a few pages, and nothing that a stranger could use up."""
 
 import http.client
+import select
 import socket
 from collections.abc import Iterator
 
@@ -100,6 +101,19 @@ def test_requests_that_are_none(server: Server, raw: bytes, status: int) -> None
 @given(raw=st.binary(max_size=300) | st.binary(max_size=60).map(lambda b: b"GET /" + b + b"\r\n\r\n"))
 def test_any_bytes_have_an_answer(raw: bytes) -> None:
     assert served.answer(raw, "127.0.0.1", PAGES).status in served.WORDS
+
+
+def test_who_sends_more_than_is_read_still_gets_the_answer(server: Server) -> None:
+    """A connection that is closed over what nobody read is reset, and the answer with it."""
+    with socket.create_connection(("127.0.0.1", server.port), timeout=DEADLINE) as connection:
+        connection.sendall(b"PUT /metrics HTTP/1.0\r\n\r\n" + b"x" * 100_000)
+        until(lambda: _arrived(connection), "the answer is there")
+        connection.sendall(b"x" * 100_000)
+        assert connection.recv(1 << 16).startswith(b"HTTP/1.1 405")
+
+
+def _arrived(connection: socket.socket) -> bool:
+    return bool(select.select([connection], [], [], 0)[0])
 
 
 def test_one_that_says_nothing_is_let_go_of(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -131,7 +131,13 @@ def _session(note: Launch) -> Session | None:
     if note.session_id is None or note.adapter is None:
         return None
     found = asking.everything(Wanted(id_prefix=note.session_id), (note.adapter,)).sessions
-    return next((each for each in found if each.seen.session_id == note.session_id), None)
+    session = next((each for each in found if each.seen.session_id == note.session_id), None)
+    if session is None or session.verdict.status != "unknown":
+        return session
+    from agentctl.control.vigil import DOUBT, Vigil  # for a moment, beside another one that is ending
+
+    with Vigil([session], "stopped") as vigil:
+        return next(vigil.keep(2 * DOUBT), session)
 
 
 def leave_word(notes: str, launch_id: str, whose: str, word: str) -> None:
