@@ -5,10 +5,16 @@ from pathlib import Path
 
 import pytest
 
+from agentctl.control import observer as module
+from agentctl.control.lookout import NOTHING
 from agentctl.control.observer import Observer
-from agentctl.control.story import Story
+from agentctl.control.rhythm import NEVER, Rhythm
+from agentctl.control.story import Story, key_of
 from agentctl.testing import Puppet, Stage
 from agentctl.truth.event import Event
+from agentctl.truth.judge import judge
+from agentctl.truth.model import ProcessIdentity
+from agentctl.truth.procfs import Process
 from tests.fakes.demo import DemoStage
 from tests.fakes.stages import stages
 from tests.waiting import until
@@ -233,5 +239,48 @@ def test_a_process_that_goes_on_hiding_its_session_makes_it_unknown(demo: DemoSt
         told.settle()
         assert told.types().count("session.started") == 1
         assert told.types().count("session.stopped") == 1
+    finally:
+        told.observer.close()
+
+
+def test_a_child_of_one_that_waits_may_be_what_it_waited_for(demo: DemoStage) -> None:
+    """Codex writes nothing when a person has allowed a command: it starts it."""
+    told = Told(demo)
+
+    def is_looked_at(parent: int) -> bool:
+        rhythm = told.observer._rhythm["demo"] = Rhythm()
+        told.observer._heard(NOTHING, [Process(ProcessIdentity("", 1 << 22, 1), parent, "S", "sh")])
+        return rhythm.due != NEVER
+
+    try:
+        puppet = begun(told)
+        assert not is_looked_at(puppet.pid), "one that works has many"
+        puppet.do("ask")
+        told.until("session.waiting", puppet.session_id)
+        assert not is_looked_at(1), "nobody's child"
+        assert is_looked_at(puppet.pid)
+    finally:
+        told.observer.close()
+
+
+def test_that_nothing_tells_what_it_is_doing_is_told_after_a_moment_of_doubt(
+    demo: DemoStage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An agent that is about to end takes away what says that it is idle: that is no work."""
+    told = Told(demo)
+    try:
+        puppet = begun(told)
+        puppet.do("rest")
+        told.until("session.idle", puppet.session_id)
+        (idle,) = told.observer._last.values()
+        alive = idle.seen.evidence[:1]
+        silent = idle._replace(seen=idle.seen._replace(evidence=alive), verdict=judge(alive))
+        assert (silent.verdict.status, silent.verdict.activity) == ("running", "unknown")
+        key = key_of(silent)
+        assert told.observer._told(key, silent) == []
+        assert told.observer._told(key, idle) == [], "it was a moment"
+        assert told.observer._told(key, silent) == []
+        monkeypatch.setattr(module, "DOUBT", 0.0)
+        assert [e.type for e in told.observer._told(key, silent)] == ["session.running"]
     finally:
         told.observer.close()
