@@ -240,8 +240,8 @@ def test_when_it_began_is_no_later_than_when_it_was_first_seen(sleeper: subproce
 
 
 def test_what_it_has_opened_it_opened_after_it_began() -> None:
-    """Not what it was given, which may be older than it is."""
-    program = "import os; os.pipe(); print(flush=True); input()"
+    """Not what it was given, which may be older than it is; and a socket has no time at all."""
+    program = "import os, socket; both = socket.socketpair(), os.pipe(); print(flush=True); input()"
     child = subprocess.Popen(
         [sys.executable, "-c", program], stdin=subprocess.PIPE, stdout=subprocess.PIPE
     )

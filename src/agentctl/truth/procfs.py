@@ -19,7 +19,6 @@ from agentctl.truth.procdir import STAT_CAP, Entry, Stat, parse_stat, read_stat
 DEAD_STATES = frozenset("ZXx")
 ENVIRON_CAP = 2 << 20  # the kernel's own limit on argv + environ is about this
 TICKS = os.sysconf("SC_CLK_TCK")
-ANONYMOUS = ("pipe:", "socket:")  # each has an inode of its own
 STEP = 1.0  # seconds: what differs by less is no clock that was set
 NEVER = float("inf")
 
@@ -180,8 +179,8 @@ class Process:
         return self._first_seen if self._first_seen < began - STEP else began
 
     def may_have_begun(self, boot_time: float) -> float:
-        """The same, or earlier: perhaps nobody looked before the clock was set, but it had opened pipes
-        and sockets. (Behind the first three descriptors are those that it was given.)"""
+        """The same, or earlier: perhaps nobody looked before the clock was set, but it had opened pipes.
+        (Behind the first three descriptors are those that it was given. Sockets have no time.)"""
         if self._first_open is None:
             self._first_open = min(self._opened(), default=NEVER)
         return min(self.began(boot_time), self._first_open)
@@ -198,7 +197,7 @@ class Process:
         try:
             with self.entry() as handle:
                 for number, target in self._descriptors().items():
-                    if int(number) > 2 and target.startswith(ANONYMOUS):
+                    if int(number) > 2 and target.startswith("pipe:"):
                         yield handle.status(f"fd/{number}").st_ctime
         except SourceError:  # another user's, or it has closed that
             return
