@@ -15,13 +15,14 @@ import time
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
-from tests.bench import corpus, launching, serving, stopping, watched, watching
+from tests.bench import corpus, launching, serving, stopping, watched
 from tests.bench.corpus import Corpus
 from tests.bench.live import Troupe
 from tests.bench.measure import Command, Meter
 from tests.bench.row import Row
+from tests.bench.scale import QUICK, Scale
 
 BINARIES = os.path.dirname(sys.executable)
 AGENTCTL = os.path.join(BINARIES, "agentctl")
@@ -29,25 +30,6 @@ FLOOR = os.path.join(os.path.dirname(os.path.abspath(__file__)), "floor.py")
 BUILD = Path(__file__).parents[2] / "build"
 SINCE_DAYS = 90
 MEGABYTE = 1 << 20
-
-
-class Scale(NamedTuple):
-    """How much of everything."""
-
-    histories: tuple[int, ...] = (10, 100, 1000, 5000)
-    live: int = 8
-    crowds: tuple[int, ...] = (50, 200)
-    transcript: int = MEGABYTE  # bytes of each in the crowd
-    rounds: int = 21
-    slow_rounds: int = 15  # of commands that read every session: the median of few wanders
-    watching: watching.Scale = watching.Scale()
-    flood: watched.Flood = (20, 50, 10)
-
-
-QUICK = Scale(
-    (10, 40), 4, (8,), 1 << 16, 5, 3, watching.Scale(6, 5, 50, 1000, 8, 6), (4, 50, 2)
-)  # fmt: skip
-SMOKE = Scale((5, 10), 4, (4,), 1 << 14, 1, 1, watching.Scale(1, 1, 5, 10, 4, 0), (2, 10, 1))
 
 
 class Bench:

@@ -11,6 +11,7 @@ import pytest
 from tests.bench import corpus, run
 from tests.bench.corpus import Corpus, build
 from tests.bench.measure import Command, Meter
+from tests.bench.scale import SMOKE
 
 NOW = 1_790_000_000.0
 
@@ -63,7 +64,7 @@ def test_the_meter_tells_time_and_memory() -> None:
 
 
 def test_the_benchmark_runs(tmp_path: Path) -> None:
-    rows, notes = run.measure(run.SMOKE, tmp_path)
+    rows, notes = run.measure(SMOKE, tmp_path)
     assert len(rows) == 30
     assert all(row.ours > 0 or row.unit == "missed" for row in rows)
     assert notes

@@ -26,7 +26,7 @@ from agentctl.control.writes import Written
 from agentctl.truth import procfs
 from agentctl.truth.event import Event
 from agentctl.truth.look import may_be_named
-from agentctl.truth.model import Problem, ProcessIdentity, Session
+from agentctl.truth.model import Problem, Session
 from agentctl.truth.procfs import Process
 from agentctl.truth.survey import Survey, Wanted
 
@@ -189,8 +189,10 @@ class Observer:
                 told += self._told(key, session, written)
                 if record in over and key not in self._doubted:
                     self._lookout.was_read(adapter, record, over[record], moment)
+        bare = {s.seen.owner.identity for s in rows.values() if s.seen.owner and not s.seen.session_id}
         for key in [k for k in self._story.living if k[0] == adapter and k not in rows]:
-            told += self._resolved(key)
+            if self._story.words[key].process not in bare or self._hides_on(key):
+                told += self._resolved(key)
         for key in [k for k in self._doubted if k[0] == adapter and k not in rows]:
             if key not in self._story.living:
                 del self._doubted[key]
@@ -262,6 +264,11 @@ class Observer:
             verdict.status == "stopped" and session.launch is not None and session.launch.ended is None
         )
 
+    def _hides_on(self, key: Key) -> bool:
+        """Its process has not shown it for a while; while it writes its record it does not, either."""
+        now = time.monotonic()
+        return now >= self._doubted.setdefault(key, now) + DOUBT
+
     def _resolved(self, key: Key) -> list[Event]:
         """One that no live process runs now, as far as we see. Absent is not dead: without its files
         and without the kernel's word it is as it was."""
@@ -273,14 +280,11 @@ class Observer:
             if session is not None:
                 return self._told(key, session)
         process = word.process if word is not None else None
-        if process is None or not self._has_ended(process):
+        now = procfs.current(process) if process is not None else None
+        if process is None or (now is not None and now.alive):
             return []
         session = last or parting.nothing_left(*key, process)
         return self._told(key, parting.gone(session, process, self._lookout.handle(process)))
-
-    def _has_ended(self, identity: ProcessIdentity) -> bool:
-        now = procfs.current(identity)
-        return now is None or not now.alive
 
 
 def _comms_of(adapter: str) -> frozenset[str]:
