@@ -29,7 +29,7 @@ from agentctl.truth.observe import ended, living, transcript
 from agentctl.truth.procfs import Process
 
 LOCKS = "/thread-writer-locks/"
-A_CLOCK = 60.0  # seconds ahead of us: no write since we looked
+A_CLOCK = 60.0  # seconds ahead of us: set back since
 SLACK = 0.002  # seconds: a record's time is cut to the millisecond, a file's is not
 OWNERS: dict[str, EntryPoint] = {"exec": "headless", "tui": "interactive", "app-server": "daemon"}
 # Same binary, other trades: the sandbox wrapper around each command, and its inner end in bwrap.
@@ -172,11 +172,9 @@ def _awaits_input(process: Process) -> bool:
 
 def _its_own(facts: Facts, grip: Grip, look: Look) -> bool:
     """Whether an exec may have begun this thread: after its own start, in its directory."""
-    born = facts.started_at or 0.0
+    since = (facts.started_at or 0.0) >= look.started_at(grip.process)
     where = grip.call.directory(grip.process.cwd)
-    return (
-        facts.entry_point == "headless" and facts.cwd == where and born >= look.started_at(grip.process)
-    )
+    return facts.entry_point == "headless" and facts.cwd == where and since
 
 
 def _set_aside(grips: list[Grip], look: Look) -> None:
@@ -206,6 +204,7 @@ def _idle_by_design(grip: Grip, daemons: dict[str, int], look: Look) -> str:
 
 def _ties(grips: list[Grip], look: Look) -> Iterator[Tie]:
     locked = {session_id for grip in grips for session_id in grip.locks}
+    noted = {tie.process.pid: tie for tie in look.noted()}
     for grip in grips:
         process = grip.process
         for session_id, lock in grip.locks.items():
@@ -217,6 +216,8 @@ def _ties(grips: list[Grip], look: Look) -> Iterator[Tie]:
                 yield Tie(session_id, process, "held open", path, shared=True)
         if grip.empty and grip.call.resumes is not None:
             yield Tie(grip.call.resumes, process, "argument", process.identity.address)
+        elif grip.empty and grip.call.role == "exec" and process.pid in noted:
+            yield noted[process.pid]  # an exec runs one thread, and has given it back
         elif grip.spent:
             yield from _inferred(grip, look)
 
@@ -264,10 +265,9 @@ def _activity(
         return ()
     place = f"{path}@{turn.offset}"
     left_open = Evidence(turn.claim, place, "journal", turn.at, turn.detail, turn.note, trusted=False)
-    if bound.method in ("argument", "inferred"):
-        return (left_open,)  # it holds nothing open, so it is not the one that works on it
-    if taken > look.now + A_CLOCK:
-        return (left_open,)  # the clock was set back: nobody can tell which of the two is older
+    # It holds nothing open, and works on nothing; or the clock was set back since it took its lock.
+    if bound.method != "held open" or taken > look.now + A_CLOCK:
+        return (left_open,)
     if turn.at is not None and turn.at + SLACK < taken:
         note = f"the open turn at {place} is older than this: its owner died in it"
         return (Evidence("idle", bound.address, "derived", taken, note=note), left_open)
