@@ -130,7 +130,8 @@ class Slot:
         while ran.code == CANNOT_TELL and now() < began + DOUBT:  # beside one that is just beginning
             self.over.wait(0.5)
             ran = self.scene.call("stop", session)
-        if ran.code == CANNOT_TELL and run.adapter == "pi" and self.book.stepped(run.began):
+        first = self.book.runs_of(session)[0]
+        if ran.code == CANNOT_TELL and run.adapter == "pi" and self.book.stepped(first.began):
             self.book.note("refused", ran.err)  # it is known by its times alone
         elif ran.code != 0:
             self._excused("stop", ran, began)

@@ -19,6 +19,7 @@ class Reader:
         self.events: list[tuple[float, Event]] = []  # with the moment at which it was surely there
         self._book = book
         self._journal = journal.Reader(str(notes), 0)
+        self._last = now()  # when we last began to read; while the disk is full we cannot
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._run, name="reader")
 
@@ -36,20 +37,22 @@ class Reader:
         self._journal.close()
 
     def _read(self) -> None:
+        began = now()
         try:
             found = self._journal.new(10_000)
         except SourceError as error:
             if not self._book.disk_was_full(now() - 1, now(), margin=5):
                 self._book.note("wrong", f"the journal cannot be read: {error}")
             return
-        moment = now()
+        moment, before, self._last = now(), self._last, began
         for event in found:
             self.events.append((moment, event))
             if event.type == "session.stopped":
-                self._check_gone(event, moment)
+                self._check_gone(event, before)
 
     def _check_gone(self, event: Event, moment: float) -> None:
-        """Told after its end, so whoever lives now is none of those that were told to have stopped."""
+        """Told after its end and after that moment, so whoever was there by then, and lives, is none of
+        those that were told to have stopped."""
         process = event.body["data"].get("process")
         for run in self._book.runs_of(event.subject or ""):
             named = process is None or run.process in (None, process)

@@ -111,9 +111,17 @@ def _states(book: Book, runs: list[Run], told: Told) -> Iterator[str]:
         if runs[0].adapter == "opencode" and book.stepped(runs[0].began, held.until):
             continue  # it puts its messages into the order of their times, and we read them so
         said = [event for at, event in told if at <= held.until and event.type in STATES]
+        if said and _nothing_tells(said[-1]) and book.stepped(runs[0].began, held.until):
+            continue
         if not said or said[-1].type != f"session.{held.status}":
             was = said[-1].type if said else "nothing"
             yield f"{runs[0].session} was {held.status} for {held.until - held.since:.1f} s: told {was}"
+
+
+def _nothing_tells(event: Event) -> bool:
+    """That it lives, and not what it is doing: where only times told whose an open turn is."""
+    row = event.body.get("session") or {}
+    return (row.get("status"), row.get("activity")) == ("running", "unknown")
 
 
 def _nameless(address: str, events: list[Event], told: Told) -> Iterator[str]:

@@ -78,6 +78,19 @@ def test_a_state_that_was_watched_is_told() -> None:
     assert list(reconcile.sessions(book, late)) == []
 
 
+def test_that_nothing_tells_what_it_does_is_right_only_after_the_clock_was_set() -> None:
+    run = Run("codex", 0.0, SESSION, "proc:7@7", 0.0, 20.0, 20.0, 0, frozenset({"completed"}))
+    run.held.append(Held("waiting", 5.0, 15.0))
+    book = Book(runs=[run], watches=[Watch(1, 0.0, 0.0)])
+    lives = told("session.running", session={"status": "running", "activity": "unknown"})
+    said = [(6.0, lives), (20.0, ended(0, "completed"))]
+    assert list(reconcile.sessions(book, said))
+    book.steps.append((4.0, 3600.0))
+    assert list(reconcile.sessions(book, said)) == []
+    works = told("session.running", session={"status": "running", "activity": "working"})
+    assert list(reconcile.sessions(book, [(6.0, works), said[1]]))
+
+
 def test_each_daemon_is_told_of_and_each_gap() -> None:
     book = Book(watches=[Watch(7, 0.0, 0.0, 1.0), Watch(8, 2.0, 2.0)])
     first, second = (told("daemon.started", None, data={"pid": pid}) for pid in (7, 8))
