@@ -16,6 +16,9 @@ from tests.soak.scene import WANTED
 
 SETTLED = 5.0  # seconds of a state, watched, after which it has surely been told
 BRIEF = 1.0  # seconds
+# OpenCode puts its messages into the order of their times, and we read them so; whose an open turn of
+# Codex is, its time alone tells. After the clock was set neither tells what it is doing.
+BY_TIME = ("opencode", "codex")
 STATES = tuple(f"session.{word}" for word in ("running", "waiting", "idle", "unknown", "stopped"))
 Told = list[tuple[float, Event]]  # with the moment at which each was surely there
 
@@ -108,20 +111,12 @@ def _states(book: Book, runs: list[Run], told: Told) -> Iterator[str]:
     for held in (held for run in runs for held in run.held):
         if held.until - held.since < SETTLED or not book.watched(held.until - SETTLED, held.until):
             continue
-        if runs[0].adapter == "opencode" and book.stepped(runs[0].began, held.until):
-            continue  # it puts its messages into the order of their times, and we read them so
-        said = [event for at, event in told if at <= held.until and event.type in STATES]
-        if said and _nothing_tells(said[-1]) and book.stepped(runs[0].began, held.until):
+        if runs[0].adapter in BY_TIME and book.stepped(runs[0].began, held.until):
             continue
+        said = [event for at, event in told if at <= held.until and event.type in STATES]
         if not said or said[-1].type != f"session.{held.status}":
             was = said[-1].type if said else "nothing"
             yield f"{runs[0].session} was {held.status} for {held.until - held.since:.1f} s: told {was}"
-
-
-def _nothing_tells(event: Event) -> bool:
-    """That it lives, and not what it is doing: where only times told whose an open turn is."""
-    row = event.body.get("session") or {}
-    return (row.get("status"), row.get("activity")) == ("running", "unknown")
 
 
 def _nameless(address: str, events: list[Event], told: Told) -> Iterator[str]:

@@ -78,17 +78,18 @@ def test_a_state_that_was_watched_is_told() -> None:
     assert list(reconcile.sessions(book, late)) == []
 
 
-def test_that_nothing_tells_what_it_does_is_right_only_after_the_clock_was_set() -> None:
+def test_after_the_clock_was_set_some_do_not_tell_what_they_do() -> None:
     run = Run("codex", 0.0, SESSION, "proc:7@7", 0.0, 20.0, 20.0, 0, frozenset({"completed"}))
     run.held.append(Held("waiting", 5.0, 15.0))
     book = Book(runs=[run], watches=[Watch(1, 0.0, 0.0)])
-    lives = told("session.running", session={"status": "running", "activity": "unknown"})
-    said = [(6.0, lives), (20.0, ended(0, "completed"))]
+    said = [(6.0, told("session.idle")), (20.0, ended(0, "completed"))]
     assert list(reconcile.sessions(book, said))
-    book.steps.append((4.0, 3600.0))
+    book.steps.append((16.0, 3600.0))
+    assert list(reconcile.sessions(book, said)), "that came later"
+    book.steps.append((4.0, -3600.0))
     assert list(reconcile.sessions(book, said)) == []
-    works = told("session.running", session={"status": "running", "activity": "working"})
-    assert list(reconcile.sessions(book, [(6.0, works), said[1]]))
+    run.adapter = "demo"
+    assert list(reconcile.sessions(book, said))
 
 
 def test_each_daemon_is_told_of_and_each_gap() -> None:

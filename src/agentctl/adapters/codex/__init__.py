@@ -3,7 +3,8 @@
 Binding: `thread-writer-locks/<thread>.lock` held open (its existence proves nothing: a kill leaves it
 behind); before 0.147 there is no lock and the rollout held open counts; then `resume <uuid>` in argv.
 Status: the rollout's last turn event, if it is not older than the lock: whoever is killed leaves his
-turn open for ever, and the lock is made anew each time it is taken.
+turn open for ever, and the lock is made anew each time it is taken. (How far the owner has written does
+not tell: it opens the rollout at its end.)
 
 The plain TUI runs nothing: it is a client of a daemon, which owns the locks, files and tools.
 """
@@ -12,23 +13,22 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator
-from typing import NamedTuple
 
 from agentctl.adapters.base import Place, Starting, Wanted
 from agentctl.adapters.codex import rollout
-from agentctl.adapters.codex.argv import Invocation, invocation
+from agentctl.adapters.codex.argv import invocation
+from agentctl.adapters.codex.grip import LOCKS, Grip, grip_of, held
 from agentctl.adapters.codex.home import Titles, days, find, home_of, of_days, packed, rollouts, root_of
 from agentctl.adapters.codex.record import message
 from agentctl.adapters.codex.rollout import Rollout
 from agentctl.adapters.registry import COMMS
-from agentctl.errors import Gone, SourceError
+from agentctl.errors import SourceError
 from agentctl.truth.bind import Bound, Tie, bind
 from agentctl.truth.look import Look
 from agentctl.truth.model import EntryPoint, Evidence, Facts, Message, Observation
 from agentctl.truth.observe import ended, living, transcript
 from agentctl.truth.procfs import Process
 
-LOCKS = "/thread-writer-locks/"
 A_CLOCK = 60.0  # seconds ahead of us: set back since
 SLACK = 0.002  # seconds: a record's time is cut to the millisecond, a file's is not
 OWNERS: dict[str, EntryPoint] = {"exec": "headless", "tui": "interactive", "app-server": "daemon"}
@@ -51,7 +51,7 @@ class Codex(Starting):
         return invocation(argv).words[:3] != ("app-server", "daemon", "pid-update-loop")
 
     def live(self, look: Look) -> Iterable[Observation]:
-        grips = [grip for process in look.owned if (grip := _grip(process, look)) is not None]
+        grips = [grip for process in look.owned if (grip := grip_of(process, look)) is not None]
         _set_aside(grips, look)
         active = [grip for grip in grips if grip.process.pid not in look.aside]
         bounds = bind(_ties(active, look))
@@ -94,7 +94,7 @@ class Codex(Starting):
                 yield f"{day}/*"
 
     def places(self, look: Look) -> Iterable[Place]:
-        held = {lock for p in look.owned if (grip := _grip(p, look)) for lock in grip.locks}
+        held = {lock for p in look.owned if (grip := grip_of(p, look)) for lock in grip.locks}
         for root in look.roots(root_of):
             yield Place("rollouts", f"{root}/sessions")
             yield Place("archive", f"{root}/archived_sessions")
@@ -105,58 +105,12 @@ class Codex(Starting):
                     look.problem("stale", "no process holds it", f"{root}{LOCKS}{name}")
 
 
-class Grip(NamedTuple):
-    """What a Codex process holds open."""
-
-    process: Process
-    call: Invocation
-    locks: dict[str, str]  # thread: path
-    rollouts: dict[str, str]
-    databases: bool  # from some 40 ms after its start until its last thread is released
-    nothing: bool  # not even a standard input: it is ending, and the kernel has closed all it had
-
-    @property
-    def empty(self) -> bool:
-        return not self.locks and not self.rollouts
-
-    @property
-    def spent(self) -> bool:
-        """An exec that is done and lingers, some 5 s, to deliver telemetry. One that still waits for
-        its standard input has no lock either, but its databases open."""
-        return self.call.role == "exec" and self.empty and not self.databases
-
-
-def _grip(process: Process, look: Look) -> Grip | None:
-    """None: it has just ended, or may not be looked into; it is then listed as a bare process."""
-    try:
-        return _held(process)
-    except Gone:
-        return None
-    except SourceError as error:
-        look.unreadable(error)
-        return None
-
-
-def _held(process: Process) -> Grip:
-    locks, rollouts, databases = {}, {}, False
-    links = process.open_files()
-    for link in links:
-        path = link.removesuffix(" (deleted)")  # held is held, whatever became of the name
-        name = path.rpartition("/")[2]
-        if LOCKS in path and rollout.is_id(session_id := name.removesuffix(".lock")):
-            locks[session_id] = link
-        elif (found := rollout.thread_id(name)) is not None:
-            rollouts[found] = path
-        databases = databases or name.endswith(".sqlite")
-    return Grip(process, invocation(process.argv), locks, rollouts, databases, not links)
-
-
 def _may_run(process: Process, facts: Facts, look: Look) -> bool:
     """Whoever runs a thread has its lock or its rollout open: one whose descriptors we have seen to
     hold neither is no suspect. But an exec gives its thread back some 30 ms before it ends, and what
     is being killed has nothing open; one we could not look into is a suspect, too."""
     try:
-        grip = _held(process)
+        grip = held(process)
         if grip.nothing or not grip.empty:
             return True
         return grip.call.role == "exec" and _its_own(facts, grip, look) and not _awaits_input(process)

@@ -1,0 +1,59 @@
+"""What a Codex process holds open: the locks and rollouts of its threads."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from agentctl.adapters.codex import rollout
+from agentctl.adapters.codex.argv import Invocation, invocation
+from agentctl.errors import Gone, SourceError
+from agentctl.truth.look import Look
+from agentctl.truth.procfs import Process
+
+LOCKS = "/thread-writer-locks/"
+
+
+class Grip(NamedTuple):
+    """What a Codex process holds open."""
+
+    process: Process
+    call: Invocation
+    locks: dict[str, str]  # thread: path
+    rollouts: dict[str, str]
+    databases: bool  # from some 40 ms after its start until its last thread is released
+    nothing: bool  # not even a standard input: it is ending, and the kernel has closed all it had
+
+    @property
+    def empty(self) -> bool:
+        return not self.locks and not self.rollouts
+
+    @property
+    def spent(self) -> bool:
+        """An exec that is done and lingers, some 5 s, to deliver telemetry. One that still waits for
+        its standard input has no lock either, but its databases open."""
+        return self.call.role == "exec" and self.empty and not self.databases
+
+
+def grip_of(process: Process, look: Look) -> Grip | None:
+    """None: it has just ended, or may not be looked into; it is then listed as a bare process."""
+    try:
+        return held(process)
+    except Gone:
+        return None
+    except SourceError as error:
+        look.unreadable(error)
+        return None
+
+
+def held(process: Process) -> Grip:
+    locks, rollouts, databases = {}, {}, False
+    links = process.open_files()
+    for link in links:
+        path = link.removesuffix(" (deleted)")  # held is held, whatever became of the name
+        name = path.rpartition("/")[2]
+        if LOCKS in path and rollout.is_id(session_id := name.removesuffix(".lock")):
+            locks[session_id] = link
+        elif (found := rollout.thread_id(name)) is not None:
+            rollouts[found] = path
+        databases = databases or name.endswith(".sqlite")
+    return Grip(process, invocation(process.argv), locks, rollouts, databases, not links)
