@@ -15,6 +15,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from agentctl.control.observer import AWAY
+from agentctl.control.story import ANOTHER
 from agentctl.errors import Gone
 from agentctl.store import journal
 from agentctl.truth import clock
@@ -155,6 +156,10 @@ def _out_of_turn(events: Iterable[Event]) -> list[str]:
         if event.type == "session.identified":
             living[event.adapter, event.body["data"]["was"]] = False
             living[key] = True
+        elif event.type == "events.gap" and event.body["data"]["reason"] == ANOTHER:
+            living[key] = (
+                False  # a client is taken for the owner until its daemon is there; see `_brief`
+            )
         elif event.type in ("session.started", "session.stopped"):
             begins = event.type == "session.started"
             if living.get(key, False) == begins and (begins or key in living):

@@ -8,6 +8,7 @@ from fnmatch import fnmatchcase
 from typing import Any
 
 from agentctl.control.observer import AWAY
+from agentctl.control.story import ANOTHER
 from agentctl.store.outbox import Delivery
 from agentctl.truth.event import Event
 from tests.soak.book import Book, Launch, Run
@@ -68,8 +69,8 @@ def _nobody_could_tell(runs: list[Run], told: Told) -> bool:
 
 def _ends(book: Book, session: str, runs: list[Run], told: Told) -> Iterator[str]:
     ends = [event for _, event in told if event.type == "session.stopped"]
-    merged = [event for _, event in told if event.type == "events.gap" and "another process" in
-              event.body["data"]["reason"]]  # fmt: skip
+    gaps = [event for _, event in told if event.type == "events.gap"]
+    merged = [event for event in gaps if event.body["data"]["reason"] == ANOTHER]
     runs = _seen_apart(book, runs if told else [run for run in runs if not brief(run)])
     if len(ends) + len(merged) != len(runs):
         what = [event.type for _, event in told]

@@ -21,6 +21,7 @@ Key = tuple[str, str]  # adapter; session id, or the address of a process that h
 # Seconds, at most, between the moment that an agent writes into its record and that of the write: it
 # stamps first and writes then.
 STAMPED = 1.0
+ANOTHER = "another process runs it now; the end of the one before was not seen"
 
 
 class Word(NamedTuple):
@@ -105,8 +106,7 @@ def _end_unseen(
 ) -> list[Event]:
     if before is None or before.status == "stopped" or owner is None or before.process in (None, owner):
         return []
-    reason = "another process runs it now; the end of the one before was not seen"
-    return [gap(before.at or now, now, reason, session)]
+    return [gap(before.at or now, now, ANOTHER, session)]
 
 
 def key_of(session: Session) -> Key:
