@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
-from agentctl.truth import memory
+from agentctl.truth import clock
 from tests.bench.measure import Command, Meter
 from tests.waiting import until
 
@@ -90,4 +90,4 @@ def _settled(home: str) -> bool:
     for directory, _, names in os.walk(home):
         for name in names:
             latest = max(latest, os.lstat(os.path.join(directory, name)).st_ctime)
-    return latest < time.time() - memory.GRAIN
+    return latest < time.time() - clock.GRAIN

@@ -15,7 +15,7 @@ from agentctl.cli.verbs import list as list_verb
 from agentctl.daemon import answers
 from agentctl.daemon.answers import Answers, Modules, harmless, place_of
 from agentctl.errors import Fault
-from agentctl.truth import memory
+from agentctl.truth import clock
 from agentctl.wire import lines
 from tests.daemon.serving import daemon_of
 from tests.fakes.demo import DemoStage
@@ -167,7 +167,7 @@ def test_an_adapter_of_another_is_not_run_here(stage: DemoStage, tmp_path: Path)
     question = asked(stage, path=[*sys.path, str(place)])
     found = Answers()
     assert found.answer(question, os.getpid())["code"] == 0
-    until(lambda: place.stat().st_ctime < time.time() - memory.GRAIN, "it is old enough")
+    until(lambda: place.stat().st_ctime < time.time() - clock.GRAIN, "it is old enough")
     assert not modules.adapters_in(str(place))
     information = place / "other-1.0.dist-info"
     information.mkdir()

@@ -16,7 +16,7 @@ from agentctl import __version__
 from agentctl.cli import ask
 from agentctl.cli.verbs import list as list_verb
 from agentctl.testing import Stage
-from agentctl.truth import memory, pidfd
+from agentctl.truth import clock, pidfd
 from agentctl.truth.model import ProcessIdentity
 from agentctl.wire import lines
 from tests.daemon.serving import Wire, daemon_of, home_of
@@ -63,7 +63,7 @@ def grow_old(stage: Stage) -> None:
     """Until every file there is may be remembered."""
     written = [p for p in stage.home.rglob("*") if p.is_file()]
     latest = max((p.stat().st_ctime for p in written), default=0.0)
-    until(lambda: latest < time.time() - memory.GRAIN, "what was written is old enough")
+    until(lambda: latest < time.time() - clock.GRAIN, "what was written is old enough")
 
 
 class Served(History):

@@ -74,3 +74,13 @@ def test_the_boot_is_in_the_past_and_does_not_move() -> None:
     first, second = clock.boot_time(time.time()), clock.boot_time(time.time())
     assert first < time.time()
     assert abs(first - second) < 60  # not a timing: the same moment, read twice
+
+
+@pytest.mark.parametrize(
+    ("ago", "settled"), [(0.0, False), (clock.GRAIN / 2, False), (60.0, True), (-3600.0, True)]
+)
+def test_what_was_written_just_now_may_be_written_again_within_its_stamp(
+    ago: float, settled: bool
+) -> None:
+    """What has a stamp of the future gets another one: the clock was set back since."""
+    assert clock.settled(time.time() - ago) is settled

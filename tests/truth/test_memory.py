@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from agentctl.errors import Gone
-from agentctl.truth import memory, procfs, sqlite_ro
+from agentctl.truth import clock, memory, procfs, sqlite_ro
 from agentctl.truth.look import Look
 from agentctl.truth.memory import Warm, is_random
 from agentctl.truth.procfs import Process
@@ -51,7 +51,7 @@ class Reader:
 
 def old(path: Path) -> Path:
     """Once it is older than the grain of its time stamps."""
-    until(lambda: path.stat().st_ctime < time.time() - memory.GRAIN, f"{path} is old enough")
+    until(lambda: path.stat().st_ctime < time.time() - clock.GRAIN, f"{path} is old enough")
     return path
 
 
@@ -195,7 +195,7 @@ def test_nor_is_an_older_answer_taken_for_the_newer(look: Look, tmp_path: Path) 
 
 def _settled(path: Path) -> bool:
     stamp = sqlite_ro.stamp(str(path))
-    return stamp is not None and stamp[1] < time.time() - memory.GRAIN
+    return stamp is not None and stamp[1] < time.time() - clock.GRAIN
 
 
 def test_what_a_database_said_is_not_asked_again(look: Look, tmp_path: Path) -> None:

@@ -23,7 +23,8 @@ from agentctl.cli.verb import Parser
 from agentctl.cli.verbs import list as list_verb
 from agentctl.cli.verbs import status, why
 from agentctl.errors import AgentctlError, Fault
-from agentctl.truth.memory import GRAIN, Warm
+from agentctl.truth import clock
+from agentctl.truth.memory import Warm
 from agentctl.wire import lines
 
 VERBS = {"list": list_verb.answer, "status": status.answer, "why": why.answer}
@@ -110,10 +111,8 @@ class Modules:
         if known is not None and known[0] == mark:
             return known[1]
         found = bool(third_party([directory]))
-        if (
-            max(status.st_mtime, status.st_ctime) < time.time() - GRAIN
-            and len(self._known) < MOST_PLACES
-        ):
+        settled = clock.settled(status.st_mtime) and clock.settled(status.st_ctime)
+        if settled and len(self._known) < MOST_PLACES:
             self._known[directory] = (mark, found)
         return found
 

@@ -19,13 +19,11 @@ from typing import Any
 from zlib import crc32
 
 from agentctl.store.private import make_private
+from agentctl.truth import clock
 
 # Raised whenever Facts, the meaning of one of its fields, or what an adapter remembers changes: what
 # an older version remembered is forgotten.
 FORMAT = 3
-# Seconds. A file as young as that may change again within the grain of its time stamp, and keep its
-# size: it is not remembered yet.
-GRAIN = 1.0
 WRITING = 3600.0  # seconds: nobody writes one for that long
 
 Entry = tuple[tuple[object, ...], Any]  # the stamp of a file, and what it said, as plain values
@@ -58,7 +56,7 @@ class Cache:
         return said if then == stamp else None
 
     def remember(self, path: str, stamp: tuple[object, ...], changed: float, said: Any) -> None:
-        if changed > time.time() - GRAIN:
+        if not clock.settled(changed):
             return
         try:
             marshal.dumps(said)

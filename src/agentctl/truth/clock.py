@@ -3,6 +3,14 @@ hot path cannot afford."""
 
 import time
 
+GRAIN = 1.0  # seconds: what is as young as that may be written again, and keep its stamp and its size
+
+
+def settled(stamp: float) -> bool:
+    """Whether whoever writes to that file now gives it another stamp. It may be one of the future: the
+    clock was set back since."""
+    return abs(time.time() - stamp) > GRAIN
+
 
 def boot_time(now: float) -> float:
     """When this machine booted, on the same clock as `now`."""

@@ -16,12 +16,11 @@ from __future__ import annotations
 
 import _thread
 import os
-import time
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from agentctl.errors import Gone
-from agentctl.truth import files, procfs, sqlite_ro
+from agentctl.truth import clock, files, procfs, sqlite_ro
 from agentctl.truth.model import ProcessIdentity
 from agentctl.truth.procdir import CHUNK, PAGE, STAT_CAP, Entry, Stat, parse_stat, read_stat, translated
 from agentctl.truth.procfs import Process
@@ -31,7 +30,6 @@ if TYPE_CHECKING:
     from agentctl.truth.look import Look
 
 Said = TypeVar("Said")
-GRAIN = 1.0  # seconds, as in `store/cache.py`
 MOST = 4096  # files: more live sessions than a machine has
 KEPT_OPEN = ("cmdline", "stat")
 MOST_HELD = 1024  # descriptors, three for each process
@@ -79,8 +77,8 @@ class Warm:
             return recalled
         before = look.complaints
         said = read(path, look)
-        young = max(status.st_mtime, status.st_ctime) > time.time() - GRAIN
-        if not young and look.complaints == before:  # what has a problem is read, and told, again
+        settled = clock.settled(status.st_mtime) and clock.settled(status.st_ctime)
+        if settled and look.complaints == before:  # what has a problem is read, and told, again
             self._remember((read, path), (mark, said))
         return said
 
@@ -93,7 +91,7 @@ class Warm:
     def answered(self, path: str) -> Answered | None:
         """What a database has answered before, as long as it says the same; None: ask it."""
         found = sqlite_ro.stamp(path)
-        if found is None or found[1] > time.time() - GRAIN:
+        if found is None or not clock.settled(found[1]):
             self._answered.pop(path, None)
             return None
         known = self._answered.get(path)
