@@ -234,6 +234,8 @@ def test_a_process_that_goes_on_hiding_its_session_makes_it_unknown(demo: DemoSt
         puppet = begun(told)
         demo.records(puppet)[0].unlink()
         told.until("session.unknown", puppet.session_id)
+        told.observer._look("demo")
+        assert not told.observer._doubted, "it is told, and nothing to look for again and again"
         puppet.kill()
         told.until("session.stopped", puppet.session_id)
         told.settle()

@@ -265,9 +265,9 @@ class Observer:
         )
 
     def _hides_on(self, key: Key) -> bool:
-        """Its process has not shown it for a while; while it writes its record it does not, either."""
-        now = time.monotonic()
-        return now >= self._doubted.setdefault(key, now) + DOUBT
+        """Its process has not shown it for longer than it writes its record, and that is news."""
+        now, news = time.monotonic(), self._story.words[key].status != "unknown"
+        return news and now >= self._doubted.setdefault(key, now) + DOUBT
 
     def _resolved(self, key: Key) -> list[Event]:
         """One that no live process runs now, as far as we see. Absent is not dead: without its files
