@@ -119,10 +119,14 @@ class Book:
         with self.mutex:
             return any(since <= at <= until for at, _ in self.steps)
 
-    def could_look(self, since: float, until: float) -> bool:
-        """Whether a daemon was there for some of that time."""
+    def could_look(self, since: float, until: float, *, surely: bool) -> bool:
+        """Whether a daemon was there for some of that time; surely, if it was ready."""
         with self.mutex:
-            return any(w.began < until and (w.killed is None or w.killed > since) for w in self.watches)
+            return any(
+                (w.ready or until if surely else w.began) < until
+                and (w.killed is None or w.killed > since)
+                for w in self.watches
+            )
 
 
 def now() -> float:

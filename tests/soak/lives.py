@@ -116,7 +116,11 @@ class Slot:
             self._stop(run)
         else:
             puppet.kill(signal.SIGTERM if how == "term" else signal.SIGKILL)
-        run.code = puppet.reap() if how != "stop" or puppet_ended(puppet) else self._killed(puppet)
+        run.code = (
+            puppet.reap()
+            if how != "stop" or _gone_within(puppet.identity, 0.0)
+            else self._killed(puppet)
+        )
         run.gone = now()
 
     def _killed(self, puppet: Puppet) -> int:
@@ -130,9 +134,11 @@ class Slot:
         while ran.code == CANNOT_TELL and now() < began + DOUBT:  # beside one that is just beginning
             self.over.wait(0.5)
             ran = self.scene.call("stop", session)
-        first = self.book.runs_of(session)[0]
-        if ran.code == CANNOT_TELL and run.adapter == "pi" and self.book.stepped(first.began):
-            self.book.note("refused", ran.err)  # it is known by its times alone
+        first, *again = self.book.runs_of(session)
+        if ran.code == CANNOT_TELL and run.adapter == "pi" and (again or self.book.stepped(first.began)):
+            self.book.note(
+                "refused", ran.err
+            )  # known by its times alone: resumed, by its first prompt's
         elif ran.code != 0:
             self._excused("stop", ran, began)
 
@@ -278,10 +284,6 @@ class Slot:
         said = f"{verb}: exit {ran.code}: {ran.err.strip()}"
         full = self.book.disk_was_full(since, now(), margin=0.5)
         self.book.note("refused" if full else "wrong", said)
-
-
-def puppet_ended(puppet: Puppet) -> bool:
-    return _gone_within(puppet.identity, 0.0)
 
 
 def _gone_within(identity: ProcessIdentity, seconds: float) -> bool:

@@ -71,7 +71,9 @@ def _ends(book: Book, session: str, runs: list[Run], told: Told) -> Iterator[str
     ends = [event for _, event in told if event.type == "session.stopped"]
     gaps = [event for _, event in told if event.type == "events.gap"]
     merged = [event for event in gaps if event.body["data"]["reason"] == ANOTHER]
-    runs = _seen_apart(book, runs if told else [run for run in runs if not brief(run)])
+    runs = runs if told else [run for run in runs if not brief(run)]
+    most, least = (_seen_apart(book, runs, surely=surely) for surely in (False, True))
+    runs = most if len(ends) + len(merged) == len(most) else least
     if len(ends) + len(merged) != len(runs):
         what = [event.type for _, event in told]
         yield f"{session}: {len(runs)} runs, {len(ends)} ends told, {len(merged)} gaps: {what} {runs}"
@@ -85,12 +87,12 @@ def brief(run: Run) -> bool:
     return run.launch is None and (run.gone or 0.0) - (run.ready or 0.0) < BRIEF
 
 
-def _seen_apart(book: Book, runs: list[Run]) -> list[Run]:
+def _seen_apart(book: Book, runs: list[Run], *, surely: bool) -> list[Run]:
     """Those between whose ends somebody could look. Else they are one, and a gap tells why."""
     return [
         run
         for run, following in zip(runs, [*runs, None][1:], strict=True)
-        if following is None or book.could_look(run.gone or 0.0, following.gone or 0.0)
+        if following is None or book.could_look(run.gone or 0.0, following.gone or 0.0, surely=surely)
     ]
 
 
