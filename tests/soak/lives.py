@@ -116,17 +116,10 @@ class Slot:
             self._stop(run)
         else:
             puppet.kill(signal.SIGTERM if how == "term" else signal.SIGKILL)
-        run.code = (
-            puppet.reap()
-            if how != "stop" or _gone_within(puppet.identity, 0.0)
-            else self._killed(puppet)
-        )
+        if how == "stop" and not _gone_within(puppet.identity, 0.0):
+            puppet.kill(reap=False)  # `stop` has refused, as on a full disk it may
+        run.code = puppet.reap()
         run.gone = now()
-
-    def _killed(self, puppet: Puppet) -> int:
-        """`stop` has refused, as on a full disk it may."""
-        puppet.kill()
-        return puppet.reap()
 
     def _stop(self, run: Run) -> None:
         began, session = now(), run.session or ""
