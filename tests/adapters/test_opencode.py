@@ -529,6 +529,14 @@ class TestTheDatabase:
         assert "locked" in found.problems[0].message
         assert found.sessions == []  # never "stopped" for want of reading
 
+    def test_one_that_is_just_being_made_is_left_alone(self, stage: OpenCodeStage) -> None:
+        """Its maker may not wait for the lock of whoever reads it."""
+        stage.database.parent.mkdir(parents=True)
+        stage.database.touch()
+        assert stage.survey(Wanted()).problems == []
+        os.utime(stage.database, (1000, 1000))
+        assert [problem.kind for problem in stage.survey(Wanted()).problems] == ["unsupported"]
+
     def test_a_schema_we_do_not_know(self, stage: OpenCodeStage) -> None:
         puppet = stage.start()
         did(puppet, "work")

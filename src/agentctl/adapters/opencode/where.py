@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from agentctl.errors import Gone, SourceError
-from agentctl.truth import files, jsonl
+from agentctl.truth import clock, files, jsonl
 from agentctl.truth.look import Environ, Look, home
 from agentctl.truth.procfs import Process
 
 DELETED = " (deleted)"
+BLANK = (0, 4096)  # bytes: nothing, or a first page and no table
 
 
 def xdg(environ: Environ, variable: str, default: str) -> str | None:
@@ -52,7 +53,7 @@ def database_of(process: Process, look: Look) -> str | None:
     for path in held:
         name = path.rpartition("/")[2]
         if path == named or (name.startswith("opencode") and name.endswith(".db")):
-            return look.through(process, path)
+            return _made(look.through(process, path), look)
         if name.startswith("opencode") and name.endswith(".db" + DELETED):
             look.problem("stale", f"deleted while pid {process.pid} uses it", path.removesuffix(DELETED))
     return None
@@ -64,7 +65,17 @@ def databases(look: Look) -> list[str]:
     for root in look.roots(data_home):
         names = look.names(root)  # opencode-CHANNEL.db: builds that are not `latest`
         found += [f"{root}/{n}" for n in names if n.startswith("opencode") and n.endswith(".db")]
+    found = [path for path in found if _made(path, look)]
     return list(dict.fromkeys([*found, *(p for p in (database_of(o, look) for o in look.owned) if p)]))
+
+
+def _made(path: str, look: Look) -> str | None:
+    """None while it is just being made: without a log yet, whoever reads it takes a lock that its maker
+    may not wait for, and there is nothing in it."""
+    status = look.status(path)
+    if status is None or status.st_size not in BLANK or clock.settled(status.st_mtime):
+        return path
+    return path if files.exists(f"{path}-wal") else None
 
 
 def stale_locks(look: Look, folder: str) -> None:
