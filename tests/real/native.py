@@ -31,6 +31,8 @@ def _rows(home: Path, mark: str) -> Iterator[str]:
     if not database.exists():
         return
     with closing(sqlite3.connect(f"file:{database}?mode=ro", uri=True)) as connection:
+        if not connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'part'").fetchone():
+            return  # it has not made its tables yet
         asked = "SELECT session_id FROM part WHERE instr(data, ?) ORDER BY time_created DESC"
         yield from (row[0] for row in connection.execute(asked, (mark,)))
 
