@@ -4,20 +4,17 @@ from __future__ import annotations
 
 import json
 import os
-import struct
 import subprocess
 import sys
 import threading
-import time
 from pathlib import Path
 from typing import Any
 
 from agentctl.testing import Stage
 from tests.fakes.stages import stages
 from tests.running import SOURCES, Ran, agentctl_in
+from tests.soak.clock import STEPPED, Clock
 
-STEPPED = str(Path(__file__).parent / "stepped")
-STEP, STEPS = struct.Struct("dd"), 64  # of the clock: when, and what it is off by since
 ROOMY = "512m"  # as large as the disk may become
 SECRET = "what only we and the receiver know"
 WANTED = ("session.*", "launch.*", "hook.*", "lock.*", "fuse.*", "user.*", "events.gap", "daemon.*")
@@ -27,7 +24,7 @@ class Scene:
     def __init__(self, root: Path, port: int) -> None:
         self.root, self.home = root, root / "home"
         self.state = root / "state"
-        self.clock = root / "clock"
+        self.clock = Clock(root / "clock")
         self.hooks, self.burned = root / "hooks", root / "burned"
         for directory in (self.home, self.state, root / "work"):
             directory.mkdir(parents=True)
@@ -35,7 +32,6 @@ class Scene:
         self.hooks.touch()
         self.burned.touch()
         self.hand = threading.RLock()  # whoever has it, the clock is not set meanwhile
-        self.set_clock(0.0)
         self.stages: dict[str, Stage] = {}
         for made in stages():
             self._add(made)
@@ -60,9 +56,8 @@ class Scene:
         return {
             **given,
             "PATH": f"{self.root}/bin:/usr/bin:/bin",
-            "PYTHONPATH": f"{STEPPED}:{SOURCES}",
+            **self.clock.environ,
             "PYTHONDONTWRITEBYTECODE": "1",
-            "SOAK_CLOCK": str(self.clock),
             "AGENTCTL_NO_DAEMON": "1",  # the driver starts them, and has a book of that
         }
 
@@ -79,15 +74,6 @@ class Scene:
         made = self.root / "work" / name
         made.mkdir()
         return made
-
-    def set_clock(self, offset: float) -> None:
-        """For all who play. What it was before stays known: files were stamped by it."""
-        with open(self.clock, "r+b" if self.clock.exists() else "w+b") as file:
-            made = file.read().rstrip(bytes(1))
-            at = -(-len(made) // STEP.size) * STEP.size
-            file.truncate(STEPS * STEP.size)
-            file.seek(at)
-            file.write(STEP.pack(time.time(), offset))
 
     def fill_disk(self) -> None:
         """To the last block: made as small as what is on it, which takes no memory."""

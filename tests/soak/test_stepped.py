@@ -7,7 +7,7 @@ import sys
 import time
 from pathlib import Path
 
-from tests.soak.scene import STEPPED
+from tests.soak.clock import STEPPED
 
 TELL = """
 import os, sys, time

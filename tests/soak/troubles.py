@@ -138,7 +138,7 @@ class Troubles:
 
     def _step(self, to: float) -> None:
         with self._scene.hand:
-            self._scene.set_clock(to)
+            self._scene.clock.set(to)
             self._book.note("steps", (now(), to))
 
     def _flap(self) -> None:
