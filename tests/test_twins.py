@@ -16,6 +16,7 @@ ALONE = {
     "adapters/claude_code/turn.py": "a part of adapters/claude_code/, tested through it",
     "adapters/codex/argv.py": "a part of adapters/codex/, tested through it",
     "adapters/codex/asking.py": "a part of adapters/codex/, tested through it",
+    "adapters/codex/grip.py": "a part of adapters/codex/, tested through it",
     "adapters/codex/home.py": "a part of adapters/codex/, tested through it",
     "adapters/codex/record.py": "a part of adapters/codex/, tested through it",
     "adapters/codex/rollout.py": "a part of adapters/codex/, tested through it",
