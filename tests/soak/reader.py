@@ -52,7 +52,7 @@ class Reader:
 
     def _check_gone(self, event: Event, moment: float) -> None:
         """Told after its end and after that moment, so whoever was there by then, and lives, is none of
-        those that were told to have stopped. What a daemon saw while the disk was full it tells later."""
+        those that were told to have stopped. What it saw on a full disk a daemon tells later."""
         moment = min([moment, *(began for began, ended in self._book.full if ended > moment - GRACE)])
         process = event.body["data"].get("process")
         for run in self._book.runs_of(event.subject or ""):
