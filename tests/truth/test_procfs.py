@@ -233,7 +233,7 @@ def test_when_it_began_is_no_later_than_when_it_was_first_seen(sleeper: subproce
     its = seen(sleeper.pid)
     counted = its.identity.start / procfs.TICKS
     assert its.began(looked) == its.may_have_begun(looked) <= time.time(), "it seems to be in the future"
-    assert its.began(looked) >= looked - 1
+    assert its.began(looked) >= looked - 60, "others may have looked before"
     assert its.began(0.0) == counted, "the earlier of the two"
     near = its.began(looked) - counted + procfs.STEP / 2
     assert its.began(near) == near + counted, "no clock was set: the kernel's count is the better one"

@@ -23,6 +23,7 @@ from agentctl.adapters.opencode.where import (
     data_home,
     database_of,
     databases,
+    made,
     stale_locks,
     state_home,
 )
@@ -116,7 +117,7 @@ def _known(look: Look, paths: Iterable[str]) -> frozenset[str] | None:
     known: set[str] = set()
     for path in paths:
         try:
-            with Database(path) as db:
+            with Database(made(path)) as db:
                 known |= database.ids(db)
         except SourceError as error:
             look.unreadable(error)
@@ -129,7 +130,7 @@ def _living(look: Look, users: Users) -> Iterator[Observation]:
     named = [call.session for call in calls if call.session is not None]
     if path is not None:
         try:
-            with asked(path, look) as db:
+            with asked(made(path), look) as db:
                 # down to a tenth: when a process began comes out a little different at each look
                 since = (min(call.started for call in calls) - SLACK) * 10 // 1 / 10
                 rows = database.touched(db, named, since, look.now)

@@ -15,6 +15,7 @@ from typing import Any
 from agentctl.adapters.base import Wanted
 from agentctl.adapters.opencode import db as database
 from agentctl.adapters.opencode.log import Last, Log
+from agentctl.adapters.opencode.where import made
 from agentctl.adapters.opencode.words import Words, address
 from agentctl.errors import SourceError
 from agentctl.truth import files
@@ -73,7 +74,7 @@ def _remembered(look: Look, path: str, wanted: Wanted) -> list[Known]:
 
 
 def _read(look: Look, path: str, wanted: Wanted) -> list[Said]:
-    with Database(path) as db:
+    with Database(made(path)) as db:
         rows = database.everything(db, wanted.since, wanted.id_prefix)
         words = Words(path, db, rows, look, live=False)
     said: list[Said] = []

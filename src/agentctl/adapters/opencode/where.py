@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from agentctl.errors import Gone, SourceError
+from agentctl.errors import Gone, SourceError, Unsupported
 from agentctl.truth import clock, files, jsonl
 from agentctl.truth.look import Environ, Look, home
 from agentctl.truth.procfs import Process
@@ -53,7 +53,7 @@ def database_of(process: Process, look: Look) -> str | None:
     for path in held:
         name = path.rpartition("/")[2]
         if path == named or (name.startswith("opencode") and name.endswith(".db")):
-            return _made(look.through(process, path), look)
+            return look.through(process, path)
         if name.startswith("opencode") and name.endswith(".db" + DELETED):
             look.problem("stale", f"deleted while pid {process.pid} uses it", path.removesuffix(DELETED))
     return None
@@ -65,17 +65,17 @@ def databases(look: Look) -> list[str]:
     for root in look.roots(data_home):
         names = look.names(root)  # opencode-CHANNEL.db: builds that are not `latest`
         found += [f"{root}/{n}" for n in names if n.startswith("opencode") and n.endswith(".db")]
-    found = [path for path in found if _made(path, look)]
     return list(dict.fromkeys([*found, *(p for p in (database_of(o, look) for o in look.owned) if p)]))
 
 
-def _made(path: str, look: Look) -> str | None:
-    """None while it is just being made: without a log yet, whoever reads it takes a lock that its maker
-    may not wait for, and there is nothing in it."""
-    status = look.status(path)
-    if status is None or status.st_size not in BLANK or clock.settled(status.st_mtime):
-        return path
-    return path if files.exists(f"{path}-wal") else None
+def made(path: str) -> str:
+    """That database, to be opened. Raises Unsupported while it is just being made: without a log yet,
+    whoever reads it takes a lock that its maker may not wait for. Raises SourceError."""
+    status = files.status(path)
+    young = status.st_size in BLANK and not clock.settled(status.st_mtime)
+    if young and not files.exists(f"{path}-wal"):
+        raise Unsupported(path, "it is just being made")
+    return path
 
 
 def stale_locks(look: Look, folder: str) -> None:
