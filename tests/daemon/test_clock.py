@@ -82,6 +82,23 @@ def test_one_that_is_extended_or_cancelled_is_not_fired(home: str, ticking: Cloc
     assert states == {first.id: "burning", second.id: "cancelled", last.id: "fired"}
 
 
+def test_one_that_comes_due_while_it_is_looked_for_is_not_left_for_later(
+    home: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    look, looks = fuses.due, []
+
+    def a_moment_too_early(notes: str) -> list[Fuse]:
+        looks.append(1)
+        return look(notes) if len(looks) > 1 else []
+
+    monkeypatch.setattr(fuses, "due", a_moment_too_early)
+    lit(home, EMIT, seconds=0.0)
+    made = Clock(home)
+    made.start()
+    until(lambda: "fuse.fired" in told(home), "it fires")
+    made.stop()
+
+
 def test_one_that_hangs_holds_no_other(home: str, ticking: Clock) -> None:
     lit(home, Action("run", "touch begun; while ! test -e go; do sleep 0.02; done"))
     until((Path(home).parent / "work" / "begun").exists, "it hangs")

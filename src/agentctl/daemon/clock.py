@@ -82,11 +82,15 @@ class Clock(Hands[str]):
             return REST
         self._problem = None
         moment, now = clocks.now(), time.monotonic()
-        ahead = [each.left(moment) for each in self._lit if each.state == BURNING]
+        burning = {each.id: each.left(moment) for each in self._lit if each.state == BURNING}
         with self._mutex:
             self._resting = {name: end for name, end in self._resting.items() if end > now}
-            ahead = [left for left in ahead if left > 0] + [e - now for e in self._resting.values()]
-        return min(*ahead, SLOW) if ahead else SLOW
+            seen_to = self._working.keys() | self._resting.keys()
+            full = len(self._working) >= AT_ONCE
+            # one that is over, and that nobody sees to, came due while we looked: at once again
+            ahead = [left for name, left in burning.items() if left > 0 or not (full or name in seen_to)]
+            ahead += [end - now for end in self._resting.values()]
+        return max(0.0, min(*ahead, SLOW)) if ahead else SLOW
 
     def _set_off(self, fuse_id: str) -> None:
         with self._mutex:
