@@ -48,6 +48,18 @@ def test_what_is_there_keeps_its_locks(tmp_path: Path) -> None:
         assert _is_locked(path)
 
 
+def test_what_is_new_is_never_closed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another thread may have locked it since it was there."""
+    monkeypatch.setattr(os, "open", _never)
+    monkeypatch.setattr(os, "close", _never)
+    make_private(str(tmp_path / "x.db"))
+    assert (tmp_path / "x.db").exists()
+
+
+def _never(*_: object) -> None:
+    raise AssertionError("it was opened or closed")
+
+
 def _is_locked(path: Path) -> bool:
     """For another process."""
     ours = "import fcntl, sys; fcntl.lockf(open(sys.argv[1], 'r+'), fcntl.LOCK_EX | fcntl.LOCK_NB)"
