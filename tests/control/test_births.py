@@ -4,11 +4,14 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
+from typing import NoReturn
 
 import pytest
 
 from agentctl.control import births as module
 from agentctl.control.births import Births
+from agentctl.errors import Gone
+from agentctl.truth import procfs
 from tests.waiting import until
 
 RENAMED = (
@@ -82,6 +85,18 @@ def test_one_that_began_before_we_came_and_becomes_another_later(
 def test_one_that_has_ended_already_is_nobody(births: Births) -> None:
     subprocess.run(["/bin/true"], check=True)
     assert all(process.comm != "true" for process in births.new())
+
+
+def test_a_number_may_be_given_out_before_its_process_is_there(
+    births: Births, child: "subprocess.Popen[bytes]", monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def not_yet(pid: int, _: str) -> NoReturn:
+        raise Gone(f"proc:{pid}", "no such process")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(procfs, "read_process", not_yet)
+        assert child.pid not in {process.pid for process in births.new()}
+    assert child.pid in {process.pid for process in births.new()}
 
 
 def test_after_very_many_all_are_read(

@@ -32,6 +32,9 @@ class Births:
             if process.identity.start / procfs.TICKS >= recent
         }
         self._first = [process for process, _ in self._young.values()]  # told of like any that is new
+        # Numbers that were nobody's: most have ended already; but one is given out a moment before the
+        # process is there, and that moment is long on a machine that has much to do.
+        self._nobody: set[int] = set()
 
     def close(self) -> None:
         os.close(self._fd)
@@ -39,16 +42,20 @@ class Births:
     def new(self) -> list[Process]:
         """Those that began, or became another program soon after. A thread's number may be among them,
         which costs its adapter a look and no more."""
-        if not self._young and os.pread(self._fd, 128, 0).rpartition(b" ")[2] == self._raw:
+        open_question = self._young or self._nobody
+        if not open_question and os.pread(self._fd, 128, 0).rpartition(b" ")[2] == self._raw:
             return []  # nearly always, at every beat: all else would cost more
         now, before, self._last = time.monotonic(), self._last, self._given_out()
         found, self._first = self._first, []
         found += [p for pid in [*self._young] if (p := self._changed(pid, now)) is not None]
-        for pid in self._numbers(before):
+        again, self._nobody = self._nobody, set()
+        for pid in again.union(self._numbers(before)):
             process = self._read(pid)
             if process is not None:
                 self._young[pid] = (process, now + YOUNG)
                 found.append(process)
+            elif pid not in again:
+                self._nobody.add(pid)
         return found
 
     def _given_out(self) -> int:
