@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+import agentctl.daemon.__main__ as daemon_main
 from agentctl.control import holder
 from agentctl.truth import procfs
 from agentctl.truth.pidfd import Handle
@@ -51,6 +52,20 @@ def test_it_holds_nothing_of_its_caller(stage: DemoStage, tmp_path: Path) -> Non
     process = procfs.current(found.identity)
     assert process is not None
     assert not [path for path in process.open_files() if path.endswith("precious")]
+
+
+def test_who_started_it_is_told_once(tmp_path: Path) -> None:
+    """What comes after would be written into whatever file has that number by then."""
+    read, write = os.pipe()
+    tell = daemon_main.teller(write)
+    tell("ok")
+    other = os.open(tmp_path / "precious", os.O_CREAT | os.O_RDWR)
+    os.dup2(other, write)
+    tell("failed for some reason")
+    assert os.read(read, 100) == b"ok\n"
+    assert (tmp_path / "precious").read_bytes() == b""
+    for fd in {read, write, other}:
+        os.close(fd)
 
 
 def test_its_files_are_private(stage: DemoStage) -> None:

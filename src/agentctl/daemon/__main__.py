@@ -33,7 +33,7 @@ def main() -> None:
 
 
 def run(ready: int | None) -> int:
-    tell = _teller(ready)
+    tell = teller(ready)
     _settle(ready)
     try:
         home = paths.state_directory(os.environ)
@@ -116,13 +116,18 @@ def _ready_fd(words: list[str]) -> int | None:
     sys.exit(2)
 
 
-def _teller(ready: int | None) -> Callable[[str], None]:
+def teller(ready: int | None) -> Callable[[str], None]:
+    """Tells how it went, once: after that the descriptor's number may be another file's."""
+    left = ready
+
     def tell(word: str) -> None:
-        if ready is None:
+        nonlocal left
+        fd, left = left, None
+        if fd is None:
             return
         try:
-            os.write(ready, word.replace("\n", " ").encode("utf-8", "surrogateescape") + b"\n")
-            os.close(ready)
+            os.write(fd, word.replace("\n", " ").encode("utf-8", "surrogateescape") + b"\n")
+            os.close(fd)
         except OSError:  # it has not waited
             pass
 
