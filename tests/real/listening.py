@@ -12,8 +12,10 @@ import os
 import time
 from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
+from agentctl.cli.summon import LOG
 from agentctl.control.observer import AWAY
 from agentctl.control.story import ANOTHER
 from agentctl.errors import Gone
@@ -77,10 +79,11 @@ class Listening:
         return journal.after(self._notes, 0, 1_000_000)
 
     def script(self) -> str:
-        """Both books, by the clock, for whoever has to find out."""
+        """Both books, by the clock, and the daemon's log, for whoever has to find out."""
         told = [(event.seen_at, f"    {_line(event)}") for event in self.events()]
         rows = sorted([*self._book, *told], key=lambda row: row[0])
-        return "\n".join(f"{datetime.fromtimestamp(at, UTC):%M:%S.%f} {line}" for at, line in rows)
+        lines = [f"{datetime.fromtimestamp(at, UTC):%M:%S.%f} {line}" for at, line in rows]
+        return "\n".join([*lines, *_log_beside(self._notes)])
 
     def _brief(self, event: Event) -> bool:
         """Whether it is the gap for a turn that was over before anybody could look, or of a beginning:
@@ -187,6 +190,11 @@ def _lives(process: ProcessIdentity) -> bool:
             return not handle.wait(0)
     except Gone:
         return False
+
+
+def _log_beside(notes: str) -> list[str]:
+    log = Path(notes).with_name(LOG)
+    return ["its log:", *log.read_text().splitlines()] if log.exists() else []
 
 
 def _inode(path: str) -> int | None:
