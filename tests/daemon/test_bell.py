@@ -29,6 +29,9 @@ def test_it_never_rings_backwards() -> None:
     bell.ring(5)
     bell.ring(3)
     assert bell.seq == 5
+    bell.anew()
+    bell.ring(3)
+    assert bell.seq == 3
 
 
 def test_who_left_hears_nothing() -> None:

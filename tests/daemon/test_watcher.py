@@ -3,7 +3,9 @@
 import os
 import signal
 import sqlite3
+import time
 from pathlib import Path
+from typing import NoReturn
 
 import pytest
 
@@ -11,7 +13,8 @@ from agentctl import paths
 from agentctl.daemon import watcher as module
 from agentctl.daemon.bell import Bell
 from agentctl.daemon.watcher import Watcher
-from agentctl.store import journal, ledger, locks
+from agentctl.errors import Passing
+from agentctl.store import db, journal, ledger, locks
 from agentctl.truth import pidfd, procfs
 from agentctl.truth.event import Event
 from agentctl.truth.model import Launch, ProcessIdentity
@@ -138,10 +141,84 @@ def test_what_cannot_be_written_is_written_later_in_its_order(
     assert "state" not in watching.watcher.status()
 
 
+def test_after_the_journal_was_deleted_all_is_told_in_the_next(stage: DemoStage) -> None:
+    lives, dies = stage.start(stage.root / "a"), stage.start(stage.root / "b")
+    daemon_of(stage)
+    for puppet in (lives, dies):
+        await_event(stage, "session.running", puppet.session_id)
+    deleted(notes_of(stage))
+    dies.kill()
+    await_event(stage, "session.stopped", dies.session_id)
+    await_event(stage, "session.running", lives.session_id)
+    lives.do("rest")
+    await_event(stage, "session.idle", lives.session_id)
+    assert told(stage, lives.session_id) == ["session.running", "session.idle"]
+    assert told(stage, dies.session_id) == ["session.running", "session.stopped"]
+    assert told(stage)[0] == "daemon.started"
+    assert "events.gap" not in told(stage), "somebody has watched all the time"
+    assert agentctl_of(stage, "daemon", "status", "--json").json()["daemon"]["seq"] == len(told(stage))
+
+
+def test_after_another_made_it_anew_all_is_told_at_once(stage: DemoStage) -> None:
+    puppet = stage.start()
+    daemon_of(stage)
+    await_event(stage, "session.running", puppet.session_id)
+    deleted(notes_of(stage))
+    journal.record(notes_of(stage), [Event("user.hello", time.time())])
+    await_event(stage, "session.running", puppet.session_id)
+    assert told(stage) == ["user.hello", "daemon.started", "session.running"]
+
+
+def test_what_is_deleted_while_it_cannot_be_written_is_begun_anew(
+    stage: DemoStage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As people do whose disk is full."""
+    monkeypatch.setattr(module, "AGAIN", 0.01)
+    watching = Watching(stage)
+    watching.watcher.start()
+    puppet = stage.start()
+    until(lambda: bool(journal.of(watching.notes, puppet.session_id or "")), "it watches")
+    with monkeypatch.context() as patch:
+        patch.setattr(db, "step", _full)
+        puppet.do("rest")
+        until(lambda: watching.watcher.status().get("state") == "failing", "it cannot write")
+        deleted(watching.notes)
+    until(lambda: "session.idle" in watching.types(), "it is told")
+    watching.watcher.stop()
+    assert watching.types()[0] == "daemon.started"
+    assert watching.types()[-1] == "daemon.stopped"
+
+
+def test_where_all_is_deleted_nothing_comes_back(
+    stage: DemoStage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "AGAIN", 60.0)
+    watching = Watching(stage)
+    watching.watcher.start()
+    puppet = stage.start()
+    until(lambda: bool(journal.of(watching.notes, puppet.session_id or "")), "it watches")
+    deleted(watching.notes)
+    puppet.do("rest")
+    until(lambda: bool(watching.watcher.status().get("pending")), "there is news")
+    watching.watcher.stop()
+    assert not os.path.exists(watching.notes)
+
+
+def _full(_: object, path: str) -> NoReturn:
+    raise Passing(path, "no space left on its disk")
+
+
+def deleted(notes: str) -> None:
+    """In the order of `rm state.db*`."""
+    for file in (notes, f"{notes}-shm", f"{notes}-wal"):
+        Path(file).unlink(missing_ok=True)
+
+
 def test_of_more_than_can_be_kept_the_oldest_becomes_a_gap(
     stage: DemoStage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "MOST", 10)
+    monkeypatch.setattr(module, "AGAIN", 0.0)
     Path(home_of(stage)).mkdir(exist_ok=True)
     os.mkdir(notes_of(stage))
     watching = Watching(stage)
@@ -218,3 +295,17 @@ def test_after_what_nobody_foresaw_it_begins_anew(
     until(lambda: bool(journal.of(watching.notes, puppet.session_id or "")), "and tells")
     watching.watcher.stop()
     assert "state" not in watching.watcher.status()
+
+
+def test_it_can_be_stopped_while_it_rests(stage: DemoStage, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What it was woken by is closed then, and its number may be another file's."""
+
+    def broken(_: Watcher) -> NoReturn:
+        raise KeyError("nothing")
+
+    monkeypatch.setattr(Watcher, "_due", broken)
+    watching = Watching(stage)
+    watching.watcher.start()
+    until(lambda: watching.types()[-1:] == ["daemon.stopped"], "it rests")
+    watching.watcher.stop()
+    assert watching.types() == ["daemon.started", "daemon.stopped"]

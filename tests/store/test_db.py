@@ -1,5 +1,6 @@
 """Our database: made once, brought up to date in order, private."""
 
+import os
 import sqlite3
 from pathlib import Path
 from typing import cast
@@ -130,3 +131,18 @@ def test_a_full_disk_is_a_refusal_that_passes(path: str) -> None:
             connection.execute("create table filler as select zeroblob(1000000)")
     finally:
         connection.close()
+
+
+def test_it_is_in_its_place_until_it_is_deleted(path: str) -> None:
+    assert db.place(path) is None
+    connection = db.open_writable(path)
+    before = db.place(path)
+    with db.transaction(path):
+        pass
+    assert before is not None
+    assert before == db.place(path)
+    os.unlink(path)
+    assert db.place(path) is None
+    db.open_writable(path).close()
+    assert db.place(path) not in (None, before)  # that is still open, so none has its inode
+    connection.close()

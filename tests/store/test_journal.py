@@ -54,7 +54,38 @@ def test_a_number_is_never_told_twice(path: str) -> None:
     journal.record(path, [told("session.stopped")])
     with db.transaction(path) as connection:
         assert journal.prune(connection, 100.0) == 1
+    assert journal.last(path) == 1
     assert journal.record(path, [told("session.running")]) == [2]
+
+
+def test_who_reads_on_reads_each_once(path: str) -> None:
+    reader = journal.Reader(path, 0)
+    assert reader.new() == []
+    for number in range(1, 4):
+        journal.record(path, [told("session.running")])
+        assert [event.seq for event in reader.new()] == [number]
+        assert not reader.anew
+    reader.close()
+
+
+def test_one_that_is_deleted_and_made_anew_is_read_from_its_beginning(path: str) -> None:
+    journal.record(path, [told("session.running"), told("session.idle")])
+    reader = journal.Reader(path, 0)
+    assert len(reader.new()) == 2
+    for file in (path, f"{path}-shm", f"{path}-wal"):
+        Path(file).unlink()
+    assert (reader.new(), reader.anew) == ([], False)
+    journal.record(path, [told("session.stopped")])
+    assert ([e.type for e in reader.new()], reader.anew) == (["session.stopped"], True)
+    assert (reader.new(), reader.anew) == ([], False)
+    reader.close()
+
+
+def test_a_number_that_was_never_given_out_is_of_another_one(path: str) -> None:
+    journal.record(path, [told("session.running")])
+    reader = journal.Reader(path, 2)
+    assert ([e.seq for e in reader.new()], reader.anew) == ([1], True)
+    reader.close()
 
 
 def test_an_event_that_fails_leaves_none_of_its_batch(path: str) -> None:

@@ -39,7 +39,7 @@ def kept(notes: str, seq: int) -> Iterator[list[Event]]:
         yield [gap(moment, moment, PRUNED)]
     reader = journal.Reader(notes, seq)
     try:
-        while events := reader.new():
+        while events := _news(reader):
             yield events
     finally:
         reader.close()
@@ -52,9 +52,6 @@ def by_daemon(environ: Mapping[str, str], seq: int) -> Iterator[list[Event]]:
     while True:
         with _again(environ) if stopped else summon.ensure(environ) as client:
             client.call("events.subscribe")
-            if journal.last(notes) < seq:
-                now, seq = time.time(), 0
-                yield [gap(now, now, FORGOTTEN)]
             reader = journal.Reader(notes, seq)
             try:
                 for events in _rung(client, reader):
@@ -73,7 +70,7 @@ def _rung(client: Client, reader: journal.Reader) -> Iterator[list[Event]]:
         with Handle(daemon) as handle:
             try:
                 while True:
-                    events = reader.new()
+                    events = _news(reader)
                     yield events
                     if not events:
                         client.rung(BEAT)
@@ -81,7 +78,12 @@ def _rung(client: Client, reader: journal.Reader) -> Iterator[list[Event]]:
                 handle.wait(COMES_BACK)
     except Gone:
         pass
-    yield reader.new()
+    yield _news(reader)
+
+
+def _news(reader: journal.Reader) -> list[Event]:
+    events, now = reader.new(), time.time()
+    return [gap(now, now, FORGOTTEN), *events] if reader.anew else events
 
 
 def _again(environ: Mapping[str, str]) -> Client:
@@ -123,7 +125,7 @@ def by_ourselves(environ: Mapping[str, str], seq: int) -> Iterator[list[Event]]:
 def _reads(reader: journal.Reader, told: list[Event]) -> Callable[[], None]:
     def read() -> None:
         try:
-            told.extend(reader.new())
+            told.extend(_news(reader))
         except SourceError as error:
             now = time.time()
             told.append(gap(now, now, f"the journal cannot be read: {error}"))

@@ -35,6 +35,11 @@ class Bell:
             self._pending = True
             self._loop.call_soon_threadsafe(self._strike)
 
+    def anew(self) -> None:
+        """The journal was deleted, and with it the numbers that were rung for."""
+        with self._mutex:
+            self.seq = 0
+
     def hear(self, hearer: Hearer) -> None:
         """In the loop's thread, as are the calls of `hearer`, which must not block."""
         self._hearers.add(hearer)

@@ -8,7 +8,6 @@ that comes back keeps its directory from being removed.
 
 from __future__ import annotations
 
-import os
 import sqlite3
 
 from agentctl.store import db
@@ -20,13 +19,13 @@ class Held:
     def __init__(self, path: str) -> None:
         self._path = path
         self._connection: sqlite3.Connection | None = None
-        self._inode: tuple[int, int] | None = None
+        self._place: db.Place | None = None
         self._begun = False
 
     @property
     def there(self) -> bool:
         """It is the one that was taken."""
-        return self._inode is not None and _inode(self._path) == self._inode
+        return self._place is not None and db.place(self._path) == self._place
 
     @property
     def connection(self) -> sqlite3.Connection | None:
@@ -39,7 +38,7 @@ class Held:
         if self.there:
             return False
         self.drop()
-        if self._begun and _inode(self._path) is None:
+        if self._begun and db.place(self._path) is None:
             return False
         connection = db.open_writable(self._path)
         try:
@@ -47,18 +46,10 @@ class Held:
         except sqlite3.Error:
             connection.close()
             raise
-        self._connection, self._inode, self._begun = connection, _inode(self._path), True
+        self._connection, self._place, self._begun = connection, db.place(self._path), True
         return True
 
     def drop(self) -> None:
         if self._connection is not None:
             self._connection.close()
-        self._connection = self._inode = None
-
-
-def _inode(file: str) -> tuple[int, int] | None:
-    try:
-        status = os.stat(file)
-    except OSError:
-        return None
-    return status.st_dev, status.st_ino
+        self._connection = self._place = None

@@ -2,6 +2,10 @@
 
 What cannot be written (a full disk, a database that somebody holds) is kept and written later, in its
 order. Where that becomes too much, the oldest goes, and a gap is told in its place.
+
+The journal may be deleted at any time, and whoever has it open can go on writing into what nobody will
+find. So before each write it is made sure that it is still there; if not, the next one begins with the
+last word on each session, as the one before ended.
 """
 
 from __future__ import annotations
@@ -17,7 +21,7 @@ from agentctl import __version__, config
 from agentctl.control.observer import Observer
 from agentctl.control.story import Story, gap
 from agentctl.daemon.bell import Bell
-from agentctl.errors import AgentctlError, SourceError
+from agentctl.errors import AgentctlError, Passing, SourceError
 from agentctl.store import db, journal, locks
 from agentctl.truth import procfs
 from agentctl.truth.event import Event
@@ -32,6 +36,7 @@ REST = 5.0  # seconds after what nobody foresaw
 HOUR = 3600.0  # between two prunings of the journal
 PATIENCE = 2.0  # seconds to wait for another writer, before it is tried again later
 LOST = "more happened than could be kept while the journal could not be written"
+DELETED = "it was deleted, and is begun anew"
 
 
 class Watcher:
@@ -43,10 +48,13 @@ class Watcher:
         self._notes, self._environ, self._identity, self._bell = notes, environ, identity, bell
         self._thread = threading.Thread(target=self._run, name="observer", daemon=True)
         self._observer: Observer | None = None
+        self._mutex = threading.Lock()  # one that is closed has no descriptors to be woken by
         self._ending = threading.Event()
         self._pending: list[Event] = []
         self._again = 0.0
         self._connection: sqlite3.Connection | None = None
+        self._place: db.Place | None = None  # of what we have written into
+        self._words: dict[tuple[str, str], Event] = {}  # the last on each session that has not stopped
         self._reader = journal.Reader(notes, 0)
         self._problem: str | None = None
         self._prune_at = self._expire_at = 0.0
@@ -58,8 +66,9 @@ class Watcher:
 
     def stop(self) -> None:
         self._ending.set()
-        if self._observer is not None:
-            self._observer.stop()
+        with self._mutex:
+            if self._observer is not None:
+                self._observer.stop()
         self._thread.join()
 
     def status(self) -> dict[str, Any]:
@@ -82,6 +91,8 @@ class Watcher:
     def _watch(self) -> None:
         told, away = self._told_before()
         began = self._presence("daemon.started", self._began)
+        for event in told:
+            self._note(event)
         self._tell([began])
         story = Story(told, began.seen_at if away is None else away)
         observer = Observer(story, self._tell, self._environ, Warm())
@@ -93,10 +104,17 @@ class Watcher:
                 observer.step()
                 self._due()
         finally:
-            observer.close()
+            with self._mutex:
+                self._observer = None
+                observer.close()
+            self._leave()
+
+    def _leave(self) -> None:
+        if db.place(self._notes) is not None:  # else our home may be gone, and is not to come back
+            self._again = 0.0
             self._tell([self._presence("daemon.stopped", time.time())])
-            self._reader.close()
-            self._disconnect()
+        self._reader.close()
+        self._disconnect()
 
     def _told_before(self) -> tuple[list[Event], float | None]:
         """What was last told of each session, and until when somebody watched."""
@@ -126,7 +144,7 @@ class Watcher:
                 gap(lost[0].seen_at, lost[-1].seen_at, LOST),
                 *self._pending[-MOST // 2 :],
             ]
-        if self._pending and (events or time.monotonic() >= self._again):
+        if self._pending and time.monotonic() >= self._again:
             self._write()
 
     def _write(self) -> None:
@@ -142,20 +160,45 @@ class Watcher:
         if self._problem is not None:
             log.info("the journal is written again")
         self._problem = None
-        ended = any(event.type == "session.stopped" for event in self._pending)
-        self._pending = []
+        events, self._pending = self._pending, []
+        for event in events:
+            self._note(event)
         if written[0] == self._reader.seq + 1:  # nobody else has written in between
             self._reader.seq = written[-1]
         self._bell.ring(written[-1])
-        if ended:
+        if any(event.type == "session.stopped" for event in events):
             self._sweep()
 
     def _recorded(self, events: list[Event]) -> list[int]:
         """By a connection that stays open: to open one takes longer than to write."""
+        if self._is_another():
+            self._begin_anew()
+            # not at once: where our home is being deleted we end, and its log may be the next to go
+            raise Passing(self._notes, DELETED)
         if self._connection is None:
             self._connection = db.open_writable(self._notes, PATIENCE)
+            self._place = db.place(self._notes)
         with db.step(self._connection, self._notes):
             return [journal.append(self._connection, event) for event in events]
+
+    def _note(self, event: Event) -> None:
+        key = event.adapter or "", event.subject or ""
+        if event.type == "session.identified":
+            self._words.pop((key[0], event.body["data"]["was"]), None)
+        elif event.type == "session.stopped":
+            self._words.pop(key, None)
+        elif event.type.startswith("session."):
+            self._words[key] = event
+
+    def _is_another(self) -> bool:
+        """Whether what we have written into is not there any more."""
+        return self._place is not None and db.place(self._notes) != self._place
+
+    def _begin_anew(self) -> None:
+        began = self._presence("daemon.started", self._began)
+        self._pending = [began, *self._words.values(), *self._pending]
+        self._place = None
+        self._bell.anew()
 
     def _disconnect(self) -> None:
         if self._connection is not None:
@@ -164,6 +207,8 @@ class Watcher:
 
     def _ours_changed(self) -> None:
         """Others write too: who launches, locks, sets a fuse."""
+        if self._is_another() and db.place(self._notes) is not None:
+            self._write()  # another has made it anew; what is deleted, we make when there is news
         try:
             events = self._reader.new()
         except SourceError as error:
@@ -199,6 +244,8 @@ class Watcher:
         self._expire_at = min([*ends, time.time() + HOUR])
 
     def _prune(self, now: float) -> None:
+        if db.place(self._notes) is None:  # just deleted: not to be made again while its log may go, too
+            return
         try:
             keep = config.load(self._environ).journal_keep.value
             with db.transaction(self._notes, PATIENCE) as connection:

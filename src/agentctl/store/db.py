@@ -13,6 +13,7 @@ from agentctl.truth.files import status, translated
 
 PATIENCE = 20.0  # seconds: writers hold it for microseconds, but there may be fifty of them
 BEAT = 0.005
+Place = tuple[int, int]
 
 # Each runs once, in order; `pragma user_version` counts those that have. Never edit one: add one.
 MIGRATIONS = (
@@ -165,6 +166,16 @@ def open_existing(path: str) -> sqlite3.Connection | None:
         )
     except sqlite3.Error as error:
         raise answer(error, path) from error
+
+
+def place(path: str) -> Place | None:
+    """Which file is there now, by device and inode; None: none. Where it is another than before, what a
+    connection that is still open writes, nobody will find."""
+    try:
+        found = status(path)
+    except SourceError:
+        return None
+    return found.st_dev, found.st_ino
 
 
 @contextmanager

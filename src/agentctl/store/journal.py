@@ -38,6 +38,7 @@ _SELECT = 'select seq, type, at, seen_at, adapter, subject, "group", body from e
 _INSERT = (
     'insert into event (type, at, seen_at, adapter, subject, "group", body) values (?, ?, ?, ?, ?, ?, ?)'
 )
+_LAST = "select seq from sqlite_sequence where name = 'event'"
 _AFTER = "where seq > ? order by seq limit ?"
 _PRUNE = (
     "delete from event where seen_at < ? and seq not in (select seq from outbox)"
@@ -72,23 +73,38 @@ class Reader:
 
     def __init__(self, path: str, seq: int) -> None:
         self.seq = seq  # the last that was read
+        self.anew = False  # what was read last is of another journal: the one before was deleted
         self._path = path
         self._connection: sqlite3.Connection | None = None
+        self._place: db.Place | None = None  # of what we read from
 
     def close(self) -> None:
         if self._connection is not None:
             self._connection.close()
-        self._connection = None
+        self._connection = self._place = None
 
     def new(self, most: int = PAGE) -> list[Event]:
         """Raises SourceError."""
-        if self._connection is None:
-            self._connection = db.open_existing(self._path)
+        self.anew, now = False, db.place(self._path)
+        if now is None and self._connection is not None:
+            return []  # deleted: it stays open until there is another, so that none has its inode
+        if self._connection is None or now != self._place:
+            self._open(now)
         if self._connection is None:
             return []
         found = [_event(row) for row in _query(self._connection, self._path, _AFTER, (self.seq, most))]
         self.seq = (found[-1].seq or self.seq) if found else self.seq
         return found
+
+    def _open(self, now: db.Place | None) -> None:
+        before = self._place
+        self.close()
+        self._connection = db.open_existing(self._path)
+        if self._connection is None:
+            return
+        self._place = now
+        self.anew = before is not None or last(self._path) < self.seq
+        self.seq = 0 if self.anew else self.seq
 
 
 def latest(path: str, seq: int = 0, most: int = 10 * PAGE) -> list[Event]:
@@ -133,8 +149,8 @@ def last_watcher(path: str) -> Event | None:
 
 
 def last(path: str) -> int:
-    """The number of the latest; 0: none. Raises SourceError."""
-    return _number(path, "select max(seq) from event", ())
+    """The number of the latest, which may be pruned since; 0: none. Raises SourceError."""
+    return _number(path, _LAST, ())
 
 
 def first(path: str) -> int:

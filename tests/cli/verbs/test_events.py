@@ -4,6 +4,7 @@ import json
 import select
 import signal
 import subprocess
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -113,6 +114,26 @@ def test_a_daemon_that_is_killed_is_started_again_and_the_gap_is_told(stage: Dem
     assert len(daemons_of(stage)) == 1
 
 
+@pytest.mark.parametrize("how", [["--no-daemon"], []])
+def test_a_journal_that_is_deleted_is_a_gap_and_the_next_is_read(
+    stage: DemoStage, how: list[str]
+) -> None:
+    if not how:
+        daemon_of(stage)
+    notes = paths.notes_file(home_of(stage))
+    journal.record(notes, [Event("user.before", time.time(), subject="s")] * 9)
+    with started(stage, "events", "--json", "--since", "0", *how) as child:
+        stream = Stream(child)
+        stream.until("user.before", "s")
+        for file in (notes, f"{notes}-shm", f"{notes}-wal"):
+            Path(file).unlink(missing_ok=True)
+        journal.record(notes, [Event("user.after", time.time(), subject="s")])
+        stream.until("events.gap")
+        stream.until("user.after", "s")
+        puppet = stage.start()
+        stream.until("session.running", puppet.session_id)
+
+
 def test_one_that_a_person_stopped_stays_stopped(
     stage: DemoStage,
 ) -> None:
@@ -155,6 +176,12 @@ def test_what_was_forgotten_is_a_gap(stage: DemoStage) -> None:
     ran = agentctl_of(stage, "events", "--since", "1", "--no-follow", "--json")
     told = [json.loads(line) for line in ran.lines]
     assert [event["type"] for event in told] == ["events.gap", "session.stopped", "session.stopped"]
+
+
+def test_a_number_that_the_journal_has_never_given_out_is_of_another_one(stage: DemoStage) -> None:
+    _recorded(stage, "user.a", "user.b")
+    ran = agentctl_of(stage, "events", "--since", "77", "--no-follow", "--json")
+    assert [json.loads(line)["type"] for line in ran.lines] == ["events.gap", "user.a", "user.b"]
 
 
 def test_it_ends_when_nobody_reads_it(stage: DemoStage) -> None:

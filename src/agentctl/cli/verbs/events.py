@@ -80,7 +80,7 @@ def _batches(arguments: argparse.Namespace) -> Iterator[list[Event]]:
     if arguments.since is not None or arguments.no_follow:
         for batch in streaming.kept(notes, seq):
             yield batch
-            seq = max([seq, *(event.seq for event in batch if event.seq is not None)])
+            seq = next((event.seq for event in reversed(batch) if event.seq is not None), seq)
     if arguments.no_follow:
         return
     if _has_daemon(arguments):
