@@ -316,6 +316,30 @@ class TestDaemon:
         stage.start(environ=PLAIN_TUI)
         assert set(rows(stage)) == {daemon.session_id}
 
+    def test_who_resumes_a_thread_is_its_client_once_it_has_it(self, stage: CodexStage) -> None:
+        """The daemon that it starts reads the thread first, and takes it 30 ms later."""
+        puppet, session_id = started(stage, "work", "rest")
+        puppet.kill()
+        client = stage.start(environ=called("resume", session_id, bare=True))
+        daemon = stage.start(environ=DAEMON)
+        for step in ("databases", f"read {stage.rollout(session_id)}"):
+            daemon.do(step)
+            row = stage.session(session_id)
+            assert row.seen.owner is not None, step
+            assert row.seen.owner.pid == client.pid, step
+        daemon.do(f"load {session_id}")
+        row = stage.session(session_id)
+        assert row.seen.owner is not None
+        assert row.seen.owner.pid == daemon.pid
+
+    def test_what_it_only_reads_it_does_not_run(self, stage: CodexStage) -> None:
+        puppet, session_id = started(stage, "work", "rest")
+        puppet.kill()
+        daemon = stage.start(environ=DAEMON)
+        daemon.do(f"read {stage.rollout(session_id)}")
+        assert stage.survey().sessions == []
+        assert stage.session(session_id).verdict.status == "stopped"
+
     def test_of_another_home_it_has_no_clients_here(self, stage: CodexStage) -> None:
         stage.start(environ={**DAEMON, "CODEX_HOME": str(stage.root / "elsewhere")})
         tui = stage.start(environ=PLAIN_TUI)

@@ -84,6 +84,22 @@ def test_where_its_threads_sleep_is_told() -> None:
         child.communicate()
 
 
+def test_who_writes_a_file_and_who_only_reads_it(tmp_path: Path) -> None:
+    read, written = tmp_path / "read", tmp_path / "written"
+    read.touch()
+    with read.open("rb") as source, written.open("ab") as target:
+        child = subprocess.Popen(
+            ["/bin/cat"], stdin=subprocess.PIPE, stdout=target, pass_fds=[source.fileno()]
+        )
+    try:
+        assert str(read) in seen(child.pid).open_files()
+        found = [seen(child.pid).writes(str(path)) for path in (read, written, tmp_path / "else")]
+        assert found == [False, True, False]
+    finally:
+        child.kill()
+        child.communicate()
+
+
 def test_how_far_it_has_written_is_told(tmp_path: Path) -> None:
     """Not where the file ends: others append to it, too."""
     log = tmp_path / "log"

@@ -157,13 +157,24 @@ class Process:
     def position_in(self, path: str) -> int:
         """How far its descriptors on this file have come. One that appends stands where its own last
         write ended, whoever has written since. Raises Gone, also when it has none."""
-        numbers = [number for number, target in self._descriptors().items() if target == path]
-        with self.entry() as handle:
-            raw = [handle.read(f"fdinfo/{number}", STAT_CAP) for number in numbers]
-        found = [int(told.split(None, 2)[1]) for told in raw if told.startswith(b"pos:")]
+        found = [int(told.split(None, 2)[1]) for told in self._about(path) if told.startswith(b"pos:")]
         if not found:
             raise Gone(f"{self.identity.address}/fd", f"it does not hold {path}")
         return max(found)
+
+    def writes(self, path: str) -> bool:
+        """Whether it has this file open to write, and not only to read."""
+        flags = [told.partition(b"flags:")[2].split(None, 1)[:1] for told in self._about(path)]
+        return any(int(octal, 8) & os.O_ACCMODE for found in flags for octal in found)
+
+    def _about(self, path: str) -> Iterator[bytes]:
+        """What the kernel says of each of its descriptors on this file."""
+        with self.entry() as handle:
+            for number in [number for number, target in self._descriptors().items() if target == path]:
+                try:
+                    yield handle.read(f"fdinfo/{number}", STAT_CAP)
+                except Gone:  # closed since
+                    continue
 
     def sleeps_in(self) -> frozenset[str]:
         """Where in the kernel its threads are, by the kernel's names: `anon_pipe_read` if one reads an

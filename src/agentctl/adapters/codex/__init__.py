@@ -133,16 +133,13 @@ def _its_own(facts: Facts, grip: Grip, look: Look) -> bool:
 
 def _set_aside(grips: list[Grip], look: Look) -> None:
     """Those that run no thread by design."""
-    daemons = {}
-    for grip in grips:
-        if grip.call.serves:
-            daemons[home_of(grip.process, look)] = grip.process.pid
+    daemons = {home_of(grip.process, look): grip for grip in grips if grip.call.serves}
     for grip in grips:
         if grip.empty and (why := _idle_by_design(grip, daemons, look)):
             look.set_aside(grip.process, why)
 
 
-def _idle_by_design(grip: Grip, daemons: dict[str, int], look: Look) -> str:
+def _idle_by_design(grip: Grip, daemons: dict[str, Grip], look: Look) -> str:
     call = grip.call
     if call.role == "app-server":
         return "an app server with no thread loaded"
@@ -151,8 +148,10 @@ def _idle_by_design(grip: Grip, daemons: dict[str, int], look: Look) -> str:
     if call.remote:
         return "client of a remote app server"
     if call.role == "tui" and not call.embedded:
-        pid = daemons.get(home_of(grip.process, look))
-        return f"client of the daemon pid {pid}" if pid is not None else ""
+        daemon = daemons.get(home_of(grip.process, look))
+        if daemon is None or (daemon.empty and call.resumes is not None):
+            return ""  # until a daemon has the thread, nobody but this one has to do with it
+        return f"client of the daemon pid {daemon.process.pid}"
     return ""
 
 
@@ -163,7 +162,7 @@ def _ties(grips: list[Grip], look: Look) -> Iterator[Tie]:
         process = grip.process
         for session_id, lock in grip.locks.items():
             yield Tie(session_id, process, "held open", lock.removesuffix(" (deleted)"), shared=True)
-        if grip.locks:  # one that takes locks has its other rollouts open only to read them
+        if grip.locks:  # one that takes locks runs nothing else
             continue
         for session_id, path in grip.rollouts.items():
             if session_id not in locked:

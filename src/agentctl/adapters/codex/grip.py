@@ -19,6 +19,7 @@ class Grip(NamedTuple):
     process: Process
     call: Invocation
     locks: dict[str, str]  # thread: path
+    # of these, and those that it writes: a server reads a thread before it takes it
     rollouts: dict[str, str]
     databases: bool  # from some 40 ms after its start until its last thread is released
     nothing: bool  # not even a standard input: it is ending, and the kernel has closed all it had
@@ -54,6 +55,11 @@ def held(process: Process) -> Grip:
         if LOCKS in path and rollout.is_id(session_id := name.removesuffix(".lock")):
             locks[session_id] = link
         elif (found := rollout.thread_id(name)) is not None:
-            rollouts[found] = path
+            rollouts[found] = link
         databases = databases or name.endswith(".sqlite")
+    rollouts = {
+        thread: link.removesuffix(" (deleted)")
+        for thread, link in rollouts.items()
+        if thread in locks or process.writes(link)
+    }
     return Grip(process, invocation(process.argv), locks, rollouts, databases, not links)
