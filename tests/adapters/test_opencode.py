@@ -539,6 +539,21 @@ class TestTheDatabase:
         (problem,) = stage.survey(Wanted()).problems
         assert "no such table" in problem.message, "it was opened"
 
+    def test_one_that_is_just_being_opened_is_left_alone(self, stage: OpenCodeStage) -> None:
+        """Who makes the log's index locks all others out, and one that opens waits for nobody."""
+        puppet = stage.start()
+        did(puppet, "work", "rest")
+        puppet.kill()
+        other = stage.start(environ={"OPENCODE_DB": ":memory:"})
+        other.do(f"hold {stage.database}")
+        row = stage.row_of(other)
+        assert row is not None
+        assert (row.seen.session_id, row.verdict.activity) == (None, "unknown")
+        other.do(f"hold {stage.database}-shm")
+        row = stage.row_of(other)
+        assert row is not None
+        assert row.verdict.activity != "unknown"
+
     def test_a_schema_we_do_not_know(self, stage: OpenCodeStage) -> None:
         puppet = stage.start()
         did(puppet, "work")

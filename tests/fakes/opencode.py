@@ -130,6 +130,7 @@ class OpenCode(Player):
         self.model = ""
         self.run = secrets.token_hex(4)
         self.logs = "PUPPET_LOGS" in os.environ
+        self.held: list[int] = []
 
     def begin(self) -> None:
         if not self.launched:
@@ -229,6 +230,10 @@ class OpenCode(Player):
         self.db.execute("commit")
 
     # steps
+
+    def hold(self, path: str) -> None:
+        """Open, for as long as it lives."""
+        self.held.append(os.open(path, os.O_RDONLY))
 
     def work(self) -> None:
         """A prompt, and an answer begun."""

@@ -30,6 +30,7 @@ class Facts(NamedTuple):
     failing: Mapping[str, Failing]
     asking: Asking | None = None  # None: it never does
     late: bool = False  # whether it writes nothing before its first answer is complete
+    collides: str | None = None  # what it says when it fails because another has started with it
 
 
 _BY_ADAPTER = {
@@ -78,6 +79,7 @@ _BY_ADAPTER = {
         },
         failing={"no such model": Failing("no-such-model", ("--model", "fake/no-such-model"))},
         asking=Asking("[[tool=touch FILE]]", "Permission required"),
+        collides="database is locked",
     ),
     "pi": Facts(
         unasked=(),

@@ -2,8 +2,8 @@
 
 - Every declared status comes to be the last word on its session, so that all were told, in order.
 - `session.stopped` is never told of a session while its process lives; started and stopped come in turn.
-- Nobody says `unknown`, and no gap is told but one for each time that the daemon was away, and for what
-  the driver did that was over before anybody could look.
+- Nobody says `unknown`, but of a beginning; and no gap is told but one for each time that the daemon was
+  away, and for what the driver did that was over before anybody could look.
 """
 
 from __future__ import annotations
@@ -87,12 +87,15 @@ class Listening:
 
     def _brief(self, event: Event) -> bool:
         """Whether it is the gap for a turn that was over before anybody could look, or of a beginning:
-        Claude Code writes its record several times before its prompt is there."""
+        Claude Code writes its record several times before its prompt is there, and of two OpenCodes that
+        start in one directory on a busy machine nobody can tell for seconds which session is whose."""
         data = event.body.get("data", {})
-        if event.type != "events.gap" or event.subject is None:
+        if event.type not in ("events.gap", "session.unknown") or event.subject is None:
             return False
         if event.seen_at <= self._declared.get(event.subject, 0.0):
             return True
+        if event.type == "session.unknown":
+            return False
         began, ended = (clock.parse(data[key]) or 0.0 for key in ("from", "to"))
         mine = [at for at, who in self._done if event.subject == who.session_id or _is_of(event, who)]
         return any(began - SLACK <= at <= ended + SLACK for at in mine)

@@ -96,6 +96,15 @@ def test_what_should_not_be_told(play: Play, events: list[Event]) -> None:
         play.listening.is_over()
 
 
+def test_that_nobody_can_tell_is_right_of_a_beginning_alone(play: Play) -> None:
+    play.tells(told("session.unknown"), told("session.running"))
+    play.declares("running")
+    play.listening.is_over()
+    play.tells(told("session.unknown")._replace(seen_at=time.time()))
+    with pytest.raises(AssertionError, match="without a reason"):
+        play.listening.is_over()
+
+
 def test_a_gap_while_nobody_watched_is_right(play: Play) -> None:
     play.tells(Event("daemon.started", 1.0), gap(1.0, 2.0, AWAY))
     play.listening.is_over()

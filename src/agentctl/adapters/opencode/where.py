@@ -39,7 +39,9 @@ def chosen(environ: Environ) -> str | None:
 
 
 def database_of(process: Process, look: Look) -> str | None:
-    """The database that it holds open; None: none yet, or one that was deleted under it."""
+    """The database that it holds open; None: none yet, or one that was deleted under it. As long as it
+    has not opened the log's index it is just opening it, and waits for nobody: who reads then may make
+    the index first, for which SQLite locks it out, and it ends with "database is locked"."""
     environ = look.environ_of(process)
     named, data = chosen(environ), data_home(environ)
     try:
@@ -53,7 +55,8 @@ def database_of(process: Process, look: Look) -> str | None:
     for path in held:
         name = path.rpartition("/")[2]
         if path == named or (name.startswith("opencode") and name.endswith(".db")):
-            return look.through(process, path)
+            opened = any(other.startswith(f"{path}-shm") for other in held)
+            return look.through(process, path) if opened else None
         if name.startswith("opencode") and name.endswith(".db" + DELETED):
             look.problem("stale", f"deleted while pid {process.pid} uses it", path.removesuffix(DELETED))
     return None
