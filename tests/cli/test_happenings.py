@@ -65,7 +65,7 @@ def test_a_number_or_a_moment() -> None:
     ago = happenings.since("10m")
     assert isinstance(ago, float)
     assert 0 <= time.time() - 600 - ago < 60
-    with pytest.raises(UsageError):
+    with pytest.raises(UsageError, match="neither an event's number nor a time"):
         happenings.since("yesterday")
 
 

@@ -15,6 +15,7 @@ from agentctl.daemon.bell import Bell
 from agentctl.daemon.watcher import Watcher
 from agentctl.errors import Passing
 from agentctl.store import db, journal, ledger, locks
+from agentctl.testing import Puppet
 from agentctl.truth import pidfd, procfs
 from agentctl.truth.event import Event
 from agentctl.truth.model import Launch, ProcessIdentity
@@ -114,6 +115,13 @@ class Watching:
     def types(self) -> list[str]:
         return [event.type for event in journal.after(self.notes, 0)]
 
+    def begun(self, stage: DemoStage) -> Puppet:
+        """One that it has told of."""
+        self.watcher.start()
+        puppet = stage.start()
+        until(lambda: bool(journal.of(self.notes, puppet.session_id or "")), "it watches")
+        return puppet
+
 
 def test_what_cannot_be_written_is_written_later_in_its_order(
     stage: DemoStage, monkeypatch: pytest.MonkeyPatch
@@ -175,9 +183,7 @@ def test_what_is_deleted_while_it_cannot_be_written_is_begun_anew(
     """As people do whose disk is full."""
     monkeypatch.setattr(module, "AGAIN", 0.01)
     watching = Watching(stage)
-    watching.watcher.start()
-    puppet = stage.start()
-    until(lambda: bool(journal.of(watching.notes, puppet.session_id or "")), "it watches")
+    puppet = watching.begun(stage)
     with monkeypatch.context() as patch:
         patch.setattr(db, "step", _full)
         puppet.do("rest")
@@ -194,9 +200,7 @@ def test_where_all_is_deleted_nothing_comes_back(
 ) -> None:
     monkeypatch.setattr(module, "AGAIN", 60.0)
     watching = Watching(stage)
-    watching.watcher.start()
-    puppet = stage.start()
-    until(lambda: bool(journal.of(watching.notes, puppet.session_id or "")), "it watches")
+    puppet = watching.begun(stage)
     deleted(watching.notes)
     puppet.do("rest")
     until(lambda: bool(watching.watcher.status().get("pending")), "there is news")

@@ -50,7 +50,13 @@ def since(given: str) -> int | float:
     if given.isascii() and given.isdigit():
         return int(given)
     moment = parse(given) if "T" in given else None
-    return moment if moment is not None else time.time() - seconds(given)
+    try:
+        return moment if moment is not None else time.time() - seconds(given)
+    except UsageError as error:
+        raise UsageError(
+            f"neither an event's number nor a time: {given!r}",
+            "examples: 1200, 10m, 2h, 2026-01-31T12:00:00Z",
+        ) from error
 
 
 def wanted(event: Event, arguments: argparse.Namespace) -> bool:

@@ -1,7 +1,8 @@
 """OpenAI Codex CLI.
 
 Binding: `thread-writer-locks/<thread>.lock` held open (its existence proves nothing: a kill leaves it
-behind); before 0.147 there is no lock and the rollout held open counts; then `resume <uuid>` in argv.
+behind); before 0.147 there is no lock and the rollout open to be written counts; then `resume <uuid>` in
+argv.
 Status: the rollout's last turn event, if it is not older than the lock: whoever is killed leaves his
 turn open for ever, and the lock is made anew each time it is taken. (How far the owner has written does
 not tell: it opens the rollout at its end.)
