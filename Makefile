@@ -6,7 +6,7 @@ STAMP := $(VENV)/.installed
 DEV_STAMP := $(VENV)/.installed-dev
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint types imports unit agents test-real accuracy docs docs-check bench soak clean
+.PHONY: help demo test lint types imports unit test-user test-pythons agents test-real accuracy docs docs-check bench soak clean
 
 help: ## what there is to make
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -38,6 +38,12 @@ imports: $(DEV_STAMP)
 
 unit: $(DEV_STAMP)
 	$(BIN)/python -m pytest
+
+test-user: $(DEV_STAMP) ## the tests on processes and rights as an ordinary user; TESTS=tests/law for some
+	$(BIN)/python -m tests.user.run $(TESTS)
+
+test-pythons: $(DEV_STAMP) ## the unit tests on Python 3.12 to 3.14, as far as there are any; PYTHONS=3.14 for one
+	$(BIN)/python -m tests.pythons.run $(PYTHONS) -- $(TESTS)
 
 agents: $(STAMP) ## the real agents, pinned, from npm into .agents/ (1.6 GB)
 	$(BIN)/python -m tests.real.install $(AGENT)

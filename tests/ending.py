@@ -6,10 +6,10 @@ import signal
 import pytest
 
 from agentctl.errors import Gone
+from agentctl.system import proc
+from agentctl.system.identity import ProcessIdentity
+from agentctl.system.pidfd import Handle
 from agentctl.testing import Stage
-from agentctl.truth import procfs
-from agentctl.truth.model import ProcessIdentity
-from agentctl.truth.pidfd import Handle
 from tests.waiting import DEADLINE
 
 
@@ -24,7 +24,7 @@ def kill(identity: ProcessIdentity) -> None:
 
 
 def is_gone(identity: ProcessIdentity) -> bool:
-    process = procfs.current(identity)
+    process = proc.current(identity)
     return process is None or not process.alive
 
 

@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import Any
 
 from agentctl import paths
-from agentctl.store import launches, locks
+from agentctl.state import launches, locks
+from agentctl.system.pidfd import Handle
+from agentctl.system.proc import Process
 from agentctl.testing import Stage
 from agentctl.truth.look import Look
-from agentctl.truth.pidfd import Handle
-from agentctl.truth.procfs import Process
 from tests.running import Ran, agentctl_of
 from tests.waiting import until
 

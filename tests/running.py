@@ -10,7 +10,7 @@ import subprocess
 import sys
 import tempfile
 import termios
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -30,7 +30,7 @@ import pwd, select, sqlite3, unicodedata
 for module in pkgutil.walk_packages(agentctl.__path__, "agentctl."):
     if not module.name.startswith("agentctl.testing"):
         importlib.import_module(module.name)
-list(importlib.import_module("agentctl.cli.findings").of_extras())  # it imports as it goes
+list(importlib.import_module("agentctl.doctor.checks").of_extras())  # it imports as it goes
 os.setgroups([]); os.setgid({uid}); os.setuid({uid})
 from agentctl.__main__ import main
 sys.exit(main())
@@ -65,10 +65,13 @@ def environ_of(stage: Stage, **more: str) -> dict[str, str]:
     return {**stage.environ, "PYTHONPATH": SOURCES, "PYTHONDONTWRITEBYTECODE": "1", **more}
 
 
-def agentctl_in(environ: Mapping[str, str], *words: str, cwd: str = "/") -> Ran:
-    """Run to its end. Its output is kept as it was written, byte for byte."""
+def agentctl_in(
+    environ: Mapping[str, str], *words: str, cwd: str = "/", before: Sequence[str] = ()
+) -> Ran:
+    """Run to its end. Its output is kept as it was written, byte for byte. `before`: the words of a
+    program that runs it, as `unshare` does."""
     done = subprocess.run(
-        [sys.executable, "-m", "agentctl", *words],
+        [*before, sys.executable, "-m", "agentctl", *words],
         env=environ,
         cwd=cwd,
         stdin=subprocess.DEVNULL,
@@ -123,7 +126,8 @@ def read_until(child: subprocess.Popen[bytes], wanted: bytes) -> bytes:
         ready, _, _ = select.select([child.stdout], [], [], DEADLINE)
         more = os.read(child.stdout.fileno(), 1 << 16) if ready else b""
         if not more:
-            raise AssertionError(f"{wanted!r} did not come; what came: {got!r}")
+            how = "it goes on" if child.poll() is None else f"it ended with {child.returncode}"
+            raise AssertionError(f"{wanted!r} did not come, and {how}; what came: {got!r}")
         got += more
     return got
 

@@ -3,6 +3,7 @@
 import re
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,9 @@ import pytest
 from agentctl.cli.catalogue import VERBS
 
 ROOT = Path(__file__).parent.parent
+ARCHITECTURE = ROOT / "docs" / "architecture.md"
+SOURCE = ROOT / "src" / "agentctl"
+PACKAGES = {path.parent.name for path in SOURCE.glob("*/__init__.py")}
 PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
 LINK = re.compile(r"\]\((?!https?:|#)([^)#\s]+)")
 COMMAND = re.compile(r"(?:^\$ |`)agentctl ([a-z]+)", re.MULTILINE)
@@ -46,3 +50,23 @@ def test_no_path_of_a_developer_s_machine() -> None:
         path = ROOT / name
         if path.suffix in {".md", ".py", ".toml", ".yml"} and path.exists() and path != Path(__file__):
             assert not private.search(path.read_text(encoding="utf-8")), name
+
+
+def test_the_architecture_page_shows_the_layers_that_are_checked() -> None:
+    settings = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    contract = settings["tool"]["importlinter"]["contracts"][0]
+    assert "\n".join(["```", *contract["layers"], "```"]) in ARCHITECTURE.read_text(encoding="utf-8")
+
+
+def test_the_architecture_page_names_every_package() -> None:
+    page = ARCHITECTURE.read_text(encoding="utf-8")
+    assert {name for name in PACKAGES if f"`{name}/`" not in page} == set()
+
+
+def test_the_architecture_page_names_modules_that_exist() -> None:
+    named = re.findall(r"\b[a-z_]+/[a-z_/]+[a-z]", ARCHITECTURE.read_text(encoding="utf-8"))
+    ours = {name for name in named if name.partition("/")[0] in PACKAGES}
+    assert "truth/judge" in ours
+    assert {
+        name for name in ours if not ((SOURCE / name).is_dir() or (SOURCE / f"{name}.py").is_file())
+    } == set()

@@ -5,7 +5,6 @@ import os
 import pytest
 
 from agentctl import paths
-from agentctl.truth import look
 
 
 def test_below_the_home() -> None:
@@ -19,7 +18,7 @@ def test_agentctl_home_moves_everything() -> None:
 
 
 def test_without_any_home_there_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(look, "_home_of", lambda _: None)
+    monkeypatch.setattr(paths, "home_of", lambda _: None)
     assert paths.state_directory({}) is None
     assert paths.state_directory({"HOME": ""}) is None
 

@@ -65,12 +65,12 @@ def dispatch(arguments: list[str]) -> int:
     verb, words = ("list", arguments) if first.startswith("-") else (first, arguments[1:])
     home = _daemon_home() if verb in BY_DAEMON else None
     if home is not None:
-        from agentctl.cli.client import shown
+        from agentctl.cli.fast_client import shown
 
         code = shown(home, verb, words)
         if code is not None:
             return code
-    from agentctl.cli.verb import run
+    from agentctl.cli.parser import run
 
     return run(verb, words)
 

@@ -14,12 +14,14 @@ AgentctlError                 exit 1  it failed
 └── SourceError                    1  one source of facts could not be read
     ├── Gone                          it is not there (any more)
     ├── Forbidden                     the kernel refuses us
-    │   └── Passing                   for now: the disk is full, or another program holds it
+    │   ├── Passing                   for now: the disk is full, or another program holds it
+    │   │   └── Exhausted             a limit of this machine or user is reached
+    │   └── Untrusted              4  another user owns our own file, or may write to it
     ├── Malformed                     it is there and makes no sense
     └── Unsupported                   this kernel or version cannot tell
 
-OS errors become SourceErrors at one seam per source (`truth/files.py`, `truth/procfs.py`,
-`truth/pidfd.py`, `truth/sqlite_ro.py`); nothing above those seams sees an errno.
+OS errors become SourceErrors at one seam per source (`system/files.py`, `system/proc.py`,
+`system/pidfd.py`, `system/sqlite.py`); nothing above those seams sees an errno.
 """
 
 
@@ -86,10 +88,15 @@ class SourceError(AgentctlError):
 
     kind = "unreadable"
 
-    def __init__(self, source: str, why: str) -> None:
-        super().__init__(f"{source}: {why}")
+    def __init__(self, source: str, why: str, hint: str = "") -> None:
+        super().__init__(f"{source}: {why}", hint)
         self.source = source
         self.why = why
+
+    @property
+    def advice(self) -> str:
+        """What and what to do in one line, for a Problem."""
+        return f"{self.why}; {self.hint}" if self.hint else self.why
 
 
 class Gone(SourceError):
@@ -102,6 +109,18 @@ class Forbidden(SourceError):
 
 class Passing(Forbidden):
     """Who has the time tries again."""
+
+
+class Exhausted(Passing):
+    """The message names the limit to raise."""
+
+    kind = "exhausted"
+
+
+class Untrusted(Forbidden):
+    """What it says may be another user's words: it is neither believed nor run."""
+
+    exit_code = 4
 
 
 class Malformed(SourceError):

@@ -5,8 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 
-from agentctl.truth.look import home
-
 
 def state_directory(environ: Mapping[str, str], cwd: str = "") -> str | None:
     """None: no home is known (a container's uid without passwd entry), so nothing is kept. `cwd` is
@@ -28,3 +26,18 @@ def notes_file(state: str) -> str:
 
 def config_file(state: str) -> str:
     return f"{state}/config.toml"
+
+
+def home(environ: Mapping[str, str]) -> str | None:
+    """HOME, else the passwd entry; None for a uid without either (containers)."""
+    return environ.get("HOME") or home_of(os.getuid())
+
+
+def home_of(uid: int) -> str | None:
+    """The home directory that the passwd entry of this user names; None: it has no entry."""
+    import pwd
+
+    try:
+        return pwd.getpwuid(uid).pw_dir
+    except KeyError:
+        return None

@@ -2,34 +2,33 @@
 
 import json
 import os
-import shutil
-import subprocess
+import shlex
 import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 
-from agentctl.adapters.claude_code import ClaudeCode, registry
+from agentctl.adapters.claude_code import ClaudeCode, pid_record
 from agentctl.adapters.claude_code.transcript import read_ended, read_live, slug
+from agentctl.system import files
 from agentctl.testing import AdapterContract, Puppet
-from agentctl.truth import files
 from agentctl.truth.look import Look
 from agentctl.truth.model import Evidence, Session, Tokens
 from agentctl.truth.survey import Wanted
 from tests.fakes.claude import ClaudeStage
+from tests.fakes.containers import UNSHARE, need_containers
+from tests.namespaces import unshare
+from tests.waiting import until
 
 CORPUS = Path(__file__).parent.parent / "corpus" / "claude"
 BARE = {"FAKE_START": "bare"}
 ID = "11111111-2222-4333-8444-555555555555"
 
 
-@pytest.fixture
-def stage(tmp_path: Path) -> Iterator[ClaudeStage]:
-    stage = ClaudeStage(tmp_path)
-    yield stage
-    stage.close()
+STAGE = ClaudeStage
 
 
 class TestClaudeCode(AdapterContract):
@@ -88,6 +87,9 @@ def test_another_program_by_that_name_is_not_ours(stage: ClaudeStage) -> None:
         ("--bg-spare", "/tmp/x.claim.sock"),
         ("agents",),
         ("mcp", "serve"),
+        ("--version",),
+        ("--bg", "a prompt"),
+        ("--model", "opus", "--bg", "a prompt"),
     ],
 )
 def test_machinery_that_runs_no_session_is_not_listed(stage: ClaudeStage, argv: tuple[str, ...]) -> None:
@@ -205,14 +207,11 @@ def test_a_session_of_a_namespace_we_cannot_see_is_unknown_not_stopped(stage: Cl
     _edit(record, pidDomain="linux:0:pid:[4026999999]")
     verdict = stage.session(puppet.session_id or "").verdict
     assert verdict.status == "unknown"
-    assert "where we cannot look" in verdict.reason
+    assert "out of our sight" in verdict.reason
 
 
 def test_a_process_of_a_child_pid_namespace_is_bound_by_its_inner_pid(stage: ClaudeStage) -> None:
-    unshare = ("unshare", "--pid", "--fork", "--kill-child")
-    if shutil.which("unshare") is None or subprocess.run([*unshare, "true"], check=False).returncode:
-        pytest.skip("no right to make a pid namespace here")
-    stage.wrapper = unshare
+    stage.wrapper = tuple(unshare("--pid", "--fork", "--kill-child"))
     puppet = stage.start()
     puppet.do("work")
     assert (stage.config / "sessions" / "1.json").exists()
@@ -221,6 +220,53 @@ def test_a_process_of_a_child_pid_namespace_is_bound_by_its_inner_pid(stage: Cla
     assert row.seen.owner is not None
     assert row.seen.owner.parent == puppet.pid
     assert stage.survey(Wanted()).problems == []
+
+
+@pytest.mark.parametrize(
+    "damaged",
+    [
+        "",
+        "x",
+        "\0" * 36,
+        "9" * 300_000,
+        ID[:-1] + "\ud800",
+        ID[:-1] + "/",
+        ID.replace("-", "x"),
+        7,
+        None,
+        [ID],
+    ],
+    ids=lambda damaged: repr(damaged)[:20],
+)
+def test_a_record_with_a_damaged_id_stops_nobody(stage: ClaudeStage, damaged: object) -> None:
+    """Its process runs a session that cannot be named: any that it could be is unknown."""
+    puppet = stage.start()
+    puppet.do("work")
+    assert puppet.session_id is not None
+    _edit(stage.records(puppet)[0], sessionId=damaged)
+    row = _row(stage, puppet)
+    assert (row.seen.session_id, row.verdict.status) == (None, "running")
+    assert "damaged" in _notes(row)
+    true = stage.session(puppet.session_id).verdict
+    assert true.status == "unknown", true
+    assert "malformed" in _kinds(stage)
+
+
+def test_an_id_in_capitals_is_one(stage: ClaudeStage) -> None:
+    puppet = stage.start()
+    puppet.do("work")
+    _edit(stage.records(puppet)[0], sessionId=ID.upper())
+    assert _row(stage, puppet).seen.session_id == ID.upper()
+
+
+@pytest.mark.parametrize("start", [["1"], {"a": 1}, "9" * 5000, 10**400, None])
+def test_a_damaged_start_costs_its_own_record(stage: ClaudeStage, start: object) -> None:
+    puppet, other = stage.start(), stage.start(stage.root / "other")
+    puppet.do("work")
+    _edit(stage.records(puppet)[0], procStart=start)
+    assert _row(stage, puppet).verdict.status in ("running", "unknown")
+    assert _row(stage, other).seen.session_id == other.session_id
+    assert "broken" not in _kinds(stage)
 
 
 def test_a_half_written_record_leaves_the_process_listed(stage: ClaudeStage) -> None:
@@ -250,7 +296,7 @@ def test_a_record_caught_while_it_is_written_is_read_again(
         return piece._replace(data=empty.pop()) if empty else piece
 
     monkeypatch.setattr(files, "whole", caught)
-    assert registry.load(str(path)) == {"pid": 1}
+    assert pid_record.load(str(path)) == {"pid": 1}
 
 
 def test_a_record_left_by_kill_9_is_shown_and_told(stage: ClaudeStage) -> None:
@@ -305,6 +351,7 @@ def test_the_provisional_id_of_continue_is_not_believed(stage: ClaudeStage) -> N
 @pytest.mark.parametrize("argv", [("--resume",), ("-r", "--permission-mode", "manual")])
 def test_who_has_to_choose_a_session_is_waited_for(stage: ClaudeStage, argv: tuple[str, ...]) -> None:
     puppet = stage.start(environ={"FAKE_START": "provisional"}, argv=argv)
+    until(lambda: _row(stage, puppet).verdict.status == "waiting", "it has held for a second")
     row = _row(stage, puppet)
     assert (row.seen.session_id, row.verdict.status) == (None, "waiting")
     assert row.verdict.waiting_for == "startup"
@@ -381,6 +428,24 @@ def test_a_tool_at_work_tells_whose_it_is(stage: ClaudeStage) -> None:
     assert _row(stage, puppet).seen.session_id == ID
 
 
+def test_a_tool_in_a_container_names_its_agent_by_the_pid_it_has_there(stage: ClaudeStage) -> None:
+    need_containers()
+    program = [*UNSHARE, *stage.program("", None)]
+    with patch.object(stage, "program", return_value=program):
+        outer = stage.start(environ={**BARE, "FAKE_SESSION": ID})
+    outer.do("spawn")
+    [row] = stage.survey().sessions
+    assert (row.seen.owner is not None and row.seen.owner.inner_pid(), row.seen.session_id) == (1, ID)
+
+
+def test_a_tool_of_an_agent_in_a_container_below_is_not_its_own(stage: ClaudeStage) -> None:
+    """That agent has inside the pid that this one has out here."""
+    need_containers()
+    puppet = stage.start(environ={**BARE, "FAKE_SESSION": ID})
+    puppet.do(f"spawn {shlex.join(UNSHARE)}")
+    assert _row(stage, puppet).seen.session_id is None
+
+
 def test_a_child_session_keeps_no_files_and_is_still_listed(stage: ClaudeStage) -> None:
     puppet = stage.start(environ={**BARE, "CLAUDE_CODE_CHILD_SESSION": "1"})
     row = _row(stage, puppet)
@@ -413,6 +478,30 @@ def test_an_open_dialog_blocks_nobody(stage: ClaudeStage) -> None:
     assert "dialog open" in _notes(row)
 
 
+def test_a_dialog_in_mid_turn_is_neither_idle_nor_work(stage: ClaudeStage) -> None:
+    """One that opens by itself: nothing tells whether it holds up the turn."""
+    puppet = stage.start()
+    puppet.do("work")
+    puppet.do("dialog")
+    row = _row(stage, puppet)
+    assert (row.verdict.status, row.verdict.activity) == ("running", "unknown")
+    assert "nothing tells whether the dialog holds it up" in _notes(row)
+    puppet.do("rest")
+    puppet.do("dialog")
+    assert _row(stage, puppet).verdict.status == "idle"
+
+
+@pytest.mark.parametrize("reason", ["sandbox request", "worker request", "goal proposal"])
+def test_what_else_it_asks_a_person_to_allow(stage: ClaudeStage, reason: str) -> None:
+    """The first: a sandboxed command wants to reach the network."""
+    puppet = stage.start()
+    puppet.do("work")
+    puppet.do("ask")
+    _edit(stage.record(puppet), waitingFor=reason)
+    verdict = _row(stage, puppet).verdict
+    assert (verdict.status, verdict.waiting_for) == ("waiting", "permission")
+
+
 @pytest.mark.parametrize(("step", "what"), [("ask", "permission"), ("question", "question")])
 def test_what_it_waits_for(stage: ClaudeStage, step: str, what: str) -> None:
     puppet = stage.start()
@@ -443,7 +532,8 @@ def test_an_unknown_reason_to_wait_is_drift(stage: ClaudeStage) -> None:
     puppet.do("work")
     puppet.do("ask")
     _edit(stage.record(puppet), waitingFor="a miracle")
-    assert _row(stage, puppet).verdict.activity == "working"
+    verdict = _row(stage, puppet).verdict
+    assert (verdict.status, verdict.activity) == ("running", "unknown"), "the transcript cannot tell"
     assert "drift" in _kinds(stage)
 
 
@@ -550,6 +640,21 @@ def test_a_respawned_job_is_bound_before_it_knows_its_own_id(stage: ClaudeStage)
     assert (row.verdict.status, row.verdict.activity) == ("running", "unknown")
     assert row.seen.owner is not None
     assert row.seen.owner.pid == again.pid
+
+
+@pytest.mark.parametrize(("last", "activity"), [("work", "unknown"), ("rest", "idle")])
+def test_a_job_respawned_in_mid_turn_is_not_idle(stage: ClaudeStage, last: str, activity: str) -> None:
+    """Its record says so for a tenth of a second; then it goes on with the turn."""
+    puppet = stage.start(environ={"FAKE_KIND": "bg"})
+    puppet.do("work")
+    puppet.do(last)
+    puppet.kill()
+    again = stage.start(resume=puppet.session_id, environ={"FAKE_KIND": "bg"})
+    assert _row(stage, again).verdict.activity == activity
+    again.do("work")
+    assert _row(stage, again).verdict.activity == "working"
+    again.do("rest")
+    assert _row(stage, again).verdict.activity == "idle"
 
 
 @pytest.mark.parametrize(
@@ -773,7 +878,7 @@ def test_facts_of_native_transcripts() -> None:
 )
 def test_what_native_records_say(name: str, claim: str, detail: str) -> None:
     look, path = _look(), str(CORPUS / "records" / f"{name}.json")
-    said = registry.status(registry.load(path), path, look)
+    said = pid_record.status(pid_record.load(path), path, look)
     assert isinstance(said, Evidence)
     assert (said.claim, said.detail, said.authority, said.trusted) == (claim, detail, "record", True)
     assert said.at is not None
@@ -782,7 +887,7 @@ def test_what_native_records_say(name: str, claim: str, detail: str) -> None:
 
 def test_a_native_record_without_status_says_nothing() -> None:
     path = str(CORPUS / "records" / "v2.1.197_headless_never_has_status.json")
-    assert registry.status(registry.load(path), path, _look()) is None
+    assert pid_record.status(pid_record.load(path), path, _look()) is None
 
 
 # odd transcripts

@@ -3,7 +3,6 @@
 import json
 import os
 import uuid
-from collections.abc import Iterator
 from pathlib import Path
 from signal import SIGHUP, SIGINT, SIGKILL, SIGTERM, Signals
 
@@ -23,11 +22,7 @@ from tests.waiting import until
 ROOT = pytest.mark.skipif(os.geteuid() != 0, reason="only root is refused")
 
 
-@pytest.fixture
-def stage(tmp_path: Path) -> Iterator[ClaudeStage]:
-    stage = ClaudeStage(tmp_path)
-    yield stage
-    stage.close()
+STAGE = ClaudeStage
 
 
 def asked(home: Path, prompt: str = "paint", **more: object) -> LaunchRequest:
@@ -112,8 +107,8 @@ class TestStopPlan:
         session_id = puppet.session_id or ""
         plan = ClaudeCode().stop_plan(stage.session(session_id).seen)
         assert [number for number, _ in plan.signals] == [SIGINT, SIGTERM]
-        assert ("CLAUDE_CODE_SESSION_ID", session_id) in plan.markers
-        assert ("CLAUDE_PID", str(puppet.pid)) in plan.markers
+        assert plan.markers == (("CLAUDE_CODE_SESSION_ID", session_id),)
+        assert plan.pid_markers == ("CLAUDE_PID",)
         assert plan.refusal == ""
 
     def test_a_background_job_is_for_its_supervisor(self, stage: ClaudeStage) -> None:

@@ -4,6 +4,7 @@ import os
 import shutil
 import sqlite3
 import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,11 +13,11 @@ import pytest
 
 from agentctl.adapters.codex import Codex, rollout
 from agentctl.adapters.codex.argv import invocation
+from agentctl.system.proc import Process, boot_id, read_process
 from agentctl.testing import AdapterContract, Puppet
 from agentctl.truth.judge import judge
 from agentctl.truth.look import Look
 from agentctl.truth.model import Observation, Session, Tokens
-from agentctl.truth.procfs import Process, boot_id, read_process
 from agentctl.truth.survey import Wanted
 from tests.fakes.codex import CodexStage, called, new_id
 from tests.waiting import until
@@ -26,11 +27,7 @@ DAEMON = called("app-server", "--listen", "unix://", "--managed-daemon", bare=Tr
 PLAIN_TUI = called("-m", "gpt-lab", bare=True)
 
 
-@pytest.fixture
-def stage(tmp_path: Path) -> Iterator[CodexStage]:
-    stage = CodexStage(tmp_path)
-    yield stage
-    stage.close()
+STAGE = CodexStage
 
 
 class TestCodex(AdapterContract):
@@ -202,9 +199,21 @@ class TestActivity:
         _, session_id = started(stage, environ=called("exec", "go"))
         assert doing(rows(stage)[session_id]) == ("running", "unknown")
 
+    def test_an_exec_whose_turn_was_short_is_idle_after_it(self, stage: CodexStage) -> None:
+        """The lock's time is exact, so a turn that ended 5 ms after it is the exec's own."""
+        _, session_id = started(stage, "work", "rest", environ=called("exec", "go"))
+        lock, long_ago = stage.lock(session_id), time.time() - 3600
+        os.utime(lock, (long_ago, long_ago))
+        ended_at = stage.session(session_id).verdict.used[-1].at
+        assert ended_at is not None
+        for seconds, status in ((0.005, "idle"), (-0.005, "running")):
+            taken = ended_at - seconds
+            os.utime(lock, (taken, taken))
+            assert stage.session(session_id).verdict.status == status
+
     def test_approval_is_derived_and_ends_when_the_command_runs(self, stage: CodexStage) -> None:
         puppet, session_id = started(stage, "work", "ask")
-        verdict = stage.session(session_id).verdict
+        verdict = stage.waiting(session_id).verdict
         assert (verdict.status, verdict.waiting_for) == ("waiting", "permission")
         assert [e.authority for e in verdict.used if e.claim == "waiting"] == ["derived"]
         puppet.do("approve")
@@ -219,7 +228,7 @@ class TestActivity:
     def test_of_two_commands_the_one_that_waits_decides(self, stage: CodexStage) -> None:
         """Both are asked for at once; the older may be left when the newer runs."""
         _, session_id = started(stage, "work", "ask", "ask", "approve")
-        assert doing(stage.session(session_id)) == ("waiting", "waiting")
+        assert doing(stage.waiting(session_id)) == ("waiting", "waiting")
 
     def test_a_command_that_a_rule_may_allow_is_not_said_to_wait(self, stage: CodexStage) -> None:
         """It begins without a question, some 50 ms after the call."""
@@ -227,7 +236,7 @@ class TestActivity:
         rules = stage.codex_home / "rules"
         rules.mkdir()
         (rules / "default.rules").write_text('prefix_rule(pattern=["git", "pull"], decision="allow")\n')
-        assert doing(stage.session(session_id)) == ("waiting", "waiting")
+        assert doing(stage.waiting(session_id)) == ("waiting", "waiting")
         (rules / "mine.rules").write_text('prefix_rule(pattern=["make"], decision="allow")\n')
         assert doing(stage.session(session_id)) == ("running", "unknown")
 
@@ -250,13 +259,45 @@ class TestActivity:
         _, session_id = started(stage, "work", step, environ={"PUPPET_REVIEWER": "auto_review"})
         assert doing(stage.session(session_id)) == ("running", "working")
 
-    def test_an_exec_never_waits_for_approval(self, stage: CodexStage) -> None:
-        _, session_id = started(stage, "work", "ask", environ=called("exec", "go"))
+    @pytest.mark.parametrize("step", ["ask", "question", "mcp"])
+    def test_an_exec_never_waits_for_a_person(self, stage: CodexStage, step: str) -> None:
+        _, session_id = started(stage, "work", step, environ=called("exec", "go"))
         assert doing(stage.session(session_id)) == ("running", "working")
+
+    def test_whether_a_tool_of_an_mcp_server_is_asked_about_is_unknown(self, stage: CodexStage) -> None:
+        """Codex asks before it runs, the server may ask while it runs, and nothing is written of either;
+        a command that runs beside it changes nothing."""
+        puppet, session_id = started(stage, "work", "mcp")
+        verdict = stage.session(session_id).verdict
+        assert (verdict.status, verdict.activity) == ("running", "unknown")
+        assert "ask for permission: mcp__lab.paint" in verdict.overruled[0].note
+        puppet.do("command")
+        puppet.do("approve")
+        assert doing(stage.session(session_id)) == ("running", "unknown")
+
+    def test_a_tool_of_its_own_that_asks_nobody(self, stage: CodexStage) -> None:
+        _, session_id = started(stage, "work", "plan")
+        assert doing(stage.session(session_id)) == ("running", "working")
+
+    @pytest.mark.parametrize("step", ["work", "rest"])
+    def test_a_line_that_stays_torn_leaves_it_unknown(self, stage: CodexStage, step: str) -> None:
+        _, session_id = started(stage, "work", step)
+        (path,) = stage.codex_home.glob("sessions/*/*/*/*.jsonl")
+        with path.open("ab") as file:
+            file.write(b'{"timestamp":"2026-11')
+        assert doing(stage.session(session_id)) == ("running", "unknown")
+        os.utime(path, (0, time.time() - 60))
+        assert "its last line is not complete" in {p.message for p in stage.survey().problems}
+
+    def test_one_whose_rollout_was_emptied_is_not_called_idle(self, stage: CodexStage) -> None:
+        _, session_id = started(stage, "work")
+        (path,) = stage.codex_home.glob("sessions/*/*/*/*.jsonl")
+        os.truncate(path, 0)
+        assert doing(rows(stage)[session_id]) == ("running", "unknown")
 
     def test_request_user_input_is_a_question(self, stage: CodexStage) -> None:
         puppet, session_id = started(stage, "work", "question")
-        verdict = stage.session(session_id).verdict
+        verdict = stage.waiting(session_id).verdict
         assert (verdict.status, verdict.waiting_for) == ("waiting", "question")
         puppet.do("output")
         assert doing(stage.session(session_id)) == ("running", "working")
@@ -354,6 +395,19 @@ class TestDaemon:
         stage.start(environ=DAEMON)
         assert stage.survey().sessions == []
 
+    @pytest.mark.parametrize("flag", ["--version", "-V", "--help"])
+    def test_one_that_only_says_its_version_is_no_session(self, stage: CodexStage, flag: str) -> None:
+        stage.start(environ=called(flag, bare=True))
+        assert stage.survey().sessions == []
+
+    def test_an_agent_server_of_an_editor_owns_its_threads(self, stage: CodexStage) -> None:
+        stage.alias = "codex-acp"
+        puppet = stage.start(environ=called("--session", "x"))
+        puppet.do("work")
+        row = stage.row_of(puppet)
+        assert row is not None
+        assert (row.seen.session_id, row.seen.facts.entry_point) == (puppet.session_id, "daemon")
+
     def test_without_one_a_tui_with_no_lock_is_a_process_at_start_up(self, stage: CodexStage) -> None:
         row = stage.row_of(stage.start(environ=PLAIN_TUI))
         assert row is not None
@@ -419,7 +473,8 @@ class TestLingeringExec:
         """The kernel closes what a killed process has open some milliseconds before it is gone."""
         program = "import os, time; os.closerange(0, 1024); time.sleep(600)"
         ending = subprocess.Popen(
-            [stage.masked("vendor", "bin", "codex"), "-c", program], env=stage.environ
+            [stage.masked("vendor", "bin", "codex"), "-c", program],
+            env={**stage.environ, "PYTHONHOME": sys.base_prefix},
         )
         try:
             until(lambda: not os.listdir(f"/proc/{ending.pid}/fd"), "it has nothing open")

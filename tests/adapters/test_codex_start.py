@@ -4,7 +4,6 @@ import itertools
 import json
 import subprocess
 import tomllib
-from collections.abc import Iterator
 from pathlib import Path
 from signal import SIGINT, SIGKILL, SIGTERM, Signals
 
@@ -14,12 +13,12 @@ from hypothesis import strategies as st
 
 from agentctl.adapters.codex import Codex, start
 from agentctl.adapters.plans import LaunchRequest
-from agentctl.control.launch import launch
-from agentctl.control.order import Wish, prepared
 from agentctl.errors import Refused, StartFailed, UsageError
-from agentctl.truth import procfs
+from agentctl.launch.order import Wish, prepared
+from agentctl.launch.start import launch
+from agentctl.system import proc
+from agentctl.system.proc import Process
 from agentctl.truth.model import Facts, Observation
-from agentctl.truth.procfs import Process
 from tests.fakes.codex import CodexStage, called, new_id
 from tests.launched import PROMPTS, Launched
 from tests.waiting import until
@@ -27,11 +26,7 @@ from tests.waiting import until
 ALWAYS = ("--json", "--skip-git-repo-check", "-C")
 
 
-@pytest.fixture
-def stage(tmp_path: Path) -> Iterator[CodexStage]:
-    stage = CodexStage(tmp_path)
-    yield stage
-    stage.close()
+STAGE = CodexStage
 
 
 def asked(home: Path, cwd: Path, prompt: str = "paint", **more: object) -> LaunchRequest:
@@ -53,7 +48,7 @@ def config_of(words: tuple[str, ...]) -> dict[str, object]:
 
 
 def _locks(process: Process) -> list[str]:
-    now = procfs.read_process(process.pid, process.identity.boot)
+    now = proc.read_process(process.pid, process.identity.boot)
     return [path for path in now.open_files() if ".lock" in path]
 
 

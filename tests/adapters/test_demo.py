@@ -1,7 +1,5 @@
 """The demo agent's adapter keeps the contract."""
 
-import os
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -10,6 +8,7 @@ import pytest
 from agentctl.testing import AdapterContract
 from agentctl.truth.survey import Wanted
 from tests.fakes.demo import DemoStage
+from tests.namespaces import pid_namespace
 
 
 class TestDemo(AdapterContract):
@@ -25,14 +24,11 @@ class ContainedStage(DemoStage):
 
     def program(self, prompt: str, resume: str | None) -> list[str]:
         inside = 'mount -t tmpfs none "$HOME" && exec "$0" "$@"'
-        unshare = ["unshare", "-m", "-p", "-f", "--kill-child", "--mount-proc"]
-        return [*unshare, "sh", "-c", inside, *super().program(prompt, resume)]
+        return [*pid_namespace(), "sh", "-c", inside, *super().program(prompt, resume)]
 
 
 @pytest.fixture
 def contained(tmp_path: Path) -> Iterator[ContainedStage]:
-    if os.geteuid() != 0 or shutil.which("unshare") is None:
-        pytest.skip("a namespace needs root and unshare")
     stage = ContainedStage(tmp_path)
     yield stage
     stage.close()

@@ -4,7 +4,7 @@ import json
 import os
 import sqlite3
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,25 +12,21 @@ import pytest
 
 from agentctl.adapters import registry
 from agentctl.adapters.opencode import db as opencode_db
-from agentctl.adapters.opencode import ended
-from agentctl.adapters.opencode.call import _kind, _words
-from agentctl.adapters.opencode.where import xdg
-from agentctl.store import cache
+from agentctl.adapters.opencode import history
+from agentctl.adapters.opencode.argv import _kind, _words
+from agentctl.adapters.roots import xdg_directory
+from agentctl.state import cache
+from agentctl.system.sqlite import Database
 from agentctl.testing import AdapterContract, Puppet
 from agentctl.truth.look import Look
 from agentctl.truth.model import Launch, Session
-from agentctl.truth.sqlite_ro import Database
 from agentctl.truth.survey import Wanted, survey
 from tests.fakes.opencode import SCHEMA, OpenCodeStage, called
 
 CORPUS = Path(__file__).parent.parent / "corpus" / "opencode"
 
 
-@pytest.fixture
-def stage(tmp_path: Path) -> Iterator[OpenCodeStage]:
-    stage = OpenCodeStage(tmp_path)
-    yield stage
-    stage.close()
+STAGE = OpenCodeStage
 
 
 class TestOpenCode(AdapterContract):
@@ -295,21 +291,44 @@ class TestTurns:
     ) -> None:
         puppet = stage.start()
         session_id = did(puppet, *steps)
-        assert stage.session(session_id).verdict.status == alive
+        found = stage.waiting(session_id) if alive == "waiting" else stage.session(session_id)
+        assert found.verdict.status == alive
         puppet.kill()
         assert says(stage.session(session_id)) == ("stopped", dead)
 
     def test_what_it_waits_for(self, stage: OpenCodeStage) -> None:
         puppet = stage.start()
-        verdict = stage.session(did(puppet, "work", "ask")).verdict
+        verdict = stage.waiting(did(puppet, "work", "ask")).verdict
         assert (verdict.waiting_for, verdict.used[-1].authority) == ("permission", "derived")
         assert stage.session(did(puppet, "question")).verdict.waiting_for == "permission"
-        assert stage.session(did(puppet, "rest", "work", "question")).verdict.waiting_for == "question"
+        assert stage.waiting(did(puppet, "rest", "work", "question")).verdict.waiting_for == "question"
 
-    def test_a_child_process_means_that_the_tool_runs(self, stage: OpenCodeStage) -> None:
-        session_id = did(puppet := stage.start(), "work", "ask", "child")
+    def test_in_its_first_second_nobody_says_that_it_waits(self, stage: OpenCodeStage) -> None:
+        """Nor that it works: an allowed command looks the same for some 100 ms."""
+        session_id, soon = did(stage.start(), "work", "ask"), round((time.time() + 60) * 1000)
+        stage.write("update part set data = json_set(data, '$.state.time.start', ?)", soon)
+        session = stage.session(session_id)
+        assert (session.verdict.status, session.verdict.activity) == ("running", "unknown")
+        assert "has not held for a second yet" in session.verdict.overruled[-1].note
+
+    def test_with_a_child_process_the_tool_may_run_after_all(self, stage: OpenCodeStage) -> None:
+        session_id = did(stage.start(), "work", "ask", "child")
         verdict = stage.session(session_id).verdict
-        assert (puppet.pid, verdict.status, verdict.activity) == (puppet.pid, "running", "working")
+        assert (verdict.status, verdict.activity) == ("running", "unknown")
+
+    def test_of_two_calls_one_runs_and_one_asks(self, stage: OpenCodeStage) -> None:
+        session_id = did(stage.start(), "work", "tool", "ask")
+        assert stage.waiting(session_id).verdict.waiting_for == "permission"
+
+    @pytest.mark.parametrize("step", ["ask", "question"])
+    def test_a_run_never_waits_because_it_refuses_by_itself(
+        self, stage: OpenCodeStage, step: str
+    ) -> None:
+        puppet = stage.run()
+        session_id = did(puppet, "work", step)
+        stage.write("update part set data = json_set(data, '$.state.time.start', 1)")
+        verdict = stage.session(session_id).verdict
+        assert (verdict.status, verdict.activity) == ("running", "working")
 
     def test_a_new_word_is_told_and_not_guessed(self, stage: OpenCodeStage) -> None:
         session_id = did(stage.start(), "work", "odd")
@@ -350,7 +369,7 @@ class TestMemory:
         def denied(path: str) -> None:
             raise AssertionError(f"{path} was opened")
 
-        monkeypatch.setattr(ended, "Database", denied)
+        monkeypatch.setattr(history, "Database", denied)
 
     def test_the_same_answer_without_asking(
         self, stage: OpenCodeStage, place: str, monkeypatch: pytest.MonkeyPatch
@@ -816,4 +835,4 @@ class TestFilesOfOldVersions:
     ],
 )
 def test_xdg(environ: dict[str, str], expected: str) -> None:
-    assert xdg(environ, "XDG_DATA_HOME", ".local/share") == expected
+    assert xdg_directory(environ, "XDG_DATA_HOME", ".local/share") == expected

@@ -3,24 +3,18 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from agentctl.adapters.opencode import owners
+from agentctl.adapters.opencode import binding
+from agentctl.system.proc import Process
 from agentctl.testing import Puppet
 from agentctl.truth.model import Session
-from agentctl.truth.procfs import Process
 from tests.fakes.opencode import OpenCodeStage, called, logging
 from tests.waiting import until
 
-
-@pytest.fixture
-def stage(tmp_path: Path) -> Iterator[OpenCodeStage]:
-    stage = OpenCodeStage(tmp_path)
-    yield stage
-    stage.close()
+STAGE = OpenCodeStage
 
 
 def tui(stage: OpenCodeStage, *words: str) -> Puppet:
@@ -147,7 +141,7 @@ class TestWhatIsNotToldYet:
         session_id = did(puppet, "lag", "work")
         assert told(stage.session(session_id)) == (puppet.pid, "running", "working")
         # later it would have been logged: it may be that of one which was killed before
-        monkeypatch.setattr(owners, "LOGGED_WITHIN", 0.0)
+        monkeypatch.setattr(binding, "LOGGED_WITHIN", 0.0)
         assert told(stage.session(session_id)) == (None, "unknown", "unknown")
         assert bare(stage, puppet) == ("running", "unknown")
 
@@ -213,15 +207,44 @@ class TestAsking:
             "it would have been asked for by now",
         )
         did(puppet, "rest", "work", "ask read")
-        verdict = stage.session(session_id).verdict
+        verdict = stage.waiting(session_id).verdict
         assert (verdict.status, verdict.waiting_for) == ("waiting", "permission")
 
     def test_one_that_takes_some_may_run_by_now(self, stage: OpenCodeStage) -> None:
         puppet = tui(stage)
         session_id = did(puppet, "work", "slow webfetch")
-        assert told(stage.session(session_id)) == (puppet.pid, "running", "working")
-        did(puppet, "rest", "work", "ask webfetch")
         assert told(stage.session(session_id)) == (puppet.pid, "running", "unknown")
+        until(
+            lambda: told(stage.session(session_id)) == (puppet.pid, "running", "working"),
+            "it would have been asked for by now",
+        )
+        did(puppet, "rest", "work", "ask webfetch")
+        _age_the_call(stage)
+        assert told(stage.session(session_id)) == (puppet.pid, "running", "unknown")
+
+    def test_without_a_log_nobody_knows(self, stage: OpenCodeStage) -> None:
+        """It may log errors alone."""
+        puppet = stage.start()
+        session_id = did(puppet, "work", "slow webfetch")
+        _age_the_call(stage)
+        assert told(stage.session(session_id)) == (puppet.pid, "running", "unknown")
+
+    def test_a_call_that_the_log_was_not_asked_about_runs(self, stage: OpenCodeStage) -> None:
+        """`write` has no metadata while a language server checks what it wrote."""
+        puppet = tui(stage)
+        session_id = did(puppet, "work", "slow write")
+        until(
+            lambda: told(stage.session(session_id)) == (puppet.pid, "running", "working"),
+            "it would have been asked for by now",
+        )
+
+
+def _age_the_call(stage: OpenCodeStage) -> None:
+    """As if it had begun a while ago, but after its process."""
+    stage.write(
+        "update part set data = json_set(data, '$.state.time.start',"
+        " json_extract(data, '$.state.time.start') - 5000)"
+    )
 
 
 class TestAtItsPrompt:

@@ -2,7 +2,6 @@
 
 import json
 import shutil
-from collections.abc import Iterator
 from pathlib import Path
 from signal import SIGINT, SIGKILL, SIGTERM, Signals
 
@@ -10,8 +9,8 @@ import pytest
 
 from agentctl.adapters.opencode import OpenCode, start
 from agentctl.adapters.plans import LaunchRequest
-from agentctl.control import stoppable
 from agentctl.errors import Refused, UsageError
+from agentctl.stop import plan as stoppable
 from agentctl.truth.model import Facts, Observation
 from tests.fakes.opencode import OpenCodeStage, called
 from tests.launched import PROMPTS, Launched
@@ -25,11 +24,7 @@ MADE = (
 )
 
 
-@pytest.fixture
-def stage(tmp_path: Path) -> Iterator[OpenCodeStage]:
-    stage = OpenCodeStage(tmp_path)
-    yield stage
-    stage.close()
+STAGE = OpenCodeStage
 
 
 def asked(home: Path, cwd: Path, prompt: str = "paint", **more: object) -> LaunchRequest:
@@ -150,7 +145,7 @@ class TestStopPlan:
         puppet.do("work")
         plan = OpenCode().stop_plan(stage.session(puppet.session_id or "").seen)
         assert [number for number, _ in plan.signals] == [SIGTERM]
-        assert plan.markers == (("OPENCODE_PID", str(puppet.pid)),)
+        assert (plan.markers, plan.pid_markers) == ((), ("OPENCODE_PID",))
         assert plan.refusal == ""
 
     def test_a_server_is_not_ended(self, stage: OpenCodeStage) -> None:
@@ -167,7 +162,7 @@ class TestStopPlan:
         session = stage.session(puppet.session_id or "")
         plan = stoppable.plan(session, [session], whole_owner=True)
         assert [number for number, _ in plan.signals] == [SIGTERM]
-        assert plan.markers == (("OPENCODE_PID", str(puppet.pid)),)
+        assert (plan.markers, plan.pid_markers) == ((), ("OPENCODE_PID",))
 
     def test_one_that_has_ended_needs_no_process(self) -> None:
         assert OpenCode().stop_plan(Observation("opencode", "ses_1", ())).refusal == ""

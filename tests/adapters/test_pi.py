@@ -5,24 +5,27 @@ import os
 import shutil
 import subprocess
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentctl.adapters.pi import Pi, binding
-from agentctl.adapters.pi.birth import Birth, kin, sequence
-from agentctl.adapters.pi.places import slug
+from agentctl.adapters.pi import Pi, beside, binding
+from agentctl.adapters.pi.header_time import Birth, kin, sequence
+from agentctl.adapters.pi.places import directory, slug
 from agentctl.adapters.pi.transcript import read, said
+from agentctl.adapters.registry import registered
+from agentctl.system import clock, files, proc
+from agentctl.system.proc import Process
 from agentctl.testing import AdapterContract, Puppet
-from agentctl.truth import clock, files, procfs
 from agentctl.truth.look import Look
-from agentctl.truth.model import Session, Tokens
-from agentctl.truth.procfs import Process
-from agentctl.truth.survey import Wanted
+from agentctl.truth.model import Facts, Session, Tokens
+from agentctl.truth.survey import Wanted, survey
+from tests.fakes.container import unshare
 from tests.fakes.pi import PiStage
+from tests.sitting import sitting
+from tests.waiting import until
 
 CORPUS = Path(__file__).parent.parent / "corpus" / "pi"
 OLD = {"PUPPET_PI": "0.73"}
@@ -32,11 +35,7 @@ WORDS = st.sampled_from(
 VISIBLE = {"PUPPET_PI": "visible"}
 
 
-@pytest.fixture
-def stage(tmp_path: Path) -> Iterator[PiStage]:
-    stage = PiStage(tmp_path)
-    yield stage
-    stage.close()
+STAGE = PiStage
 
 
 class TestPi(AdapterContract):
@@ -93,6 +92,10 @@ def row(stage: PiStage, puppet: Puppet) -> Session:
     return found
 
 
+def doing(session: Session) -> tuple[str, str]:
+    return session.verdict.status, session.verdict.activity
+
+
 def status(stage: PiStage, session_id: str | None) -> str:
     return stage.session(session_id or "").verdict.status
 
@@ -107,12 +110,12 @@ def method(session: Session) -> str:
 
 def owned(stage: PiStage, *, traits: str = "visible") -> bool:
     puppet = begun(stage, traits=traits)
-    return Pi().owns(procfs.read_process(puppet.pid, procfs.boot_id()))
+    return Pi().owns(proc.read_process(puppet.pid, proc.boot_id()))
 
 
 def test_a_renamed_process_is_pi_though_its_arguments_are_gone(stage: PiStage) -> None:
     puppet = begun(stage, "work")
-    process = procfs.read_process(puppet.pid, procfs.boot_id())
+    process = proc.read_process(puppet.pid, proc.boot_id())
     assert (process.comm, process.argv) == ("pi", ("pi",))
     assert (process.exe or "").endswith("/node")
     found = row(stage, puppet)
@@ -545,9 +548,21 @@ def _touch_later(stage: PiStage, session_id: str | None) -> None:
 )
 def test_status_by_the_last_message(stage: PiStage, steps: list[str], expected: tuple[str, str]) -> None:
     puppet = begun(stage, "work", *steps)
-    verdict = row(stage, puppet).verdict
-    assert (verdict.status, verdict.activity) == expected
+    until(lambda: doing(row(stage, puppet)) == expected, f"it is {expected}")
     assert stage.survey().problems == []
+
+
+def test_a_failure_is_not_believed_in_its_first_second(stage: PiStage) -> None:
+    """1.x writes a moment later that it tries again."""
+    puppet = begun(stage, "work", "fail")
+    look = Look.take(stage.environ)
+    failed_at = max(path.stat().st_mtime for path in stage.files())
+    for later, expected in ((0.5, ("running", "unknown")), (1.5, ("idle", "idle"))):
+        look.now = failed_at + later
+        (found,) = survey(look, registered(["pi"]), deadline=20.0).sessions
+        assert doing(found) == expected
+    assert found.seen.owner is not None
+    assert found.seen.owner.pid == puppet.pid
 
 
 @pytest.mark.parametrize(
@@ -581,8 +596,7 @@ def test_an_old_one_retries_without_a_mark(
     stage: PiStage, steps: list[str], expected: tuple[str, str]
 ) -> None:
     puppet = begun(stage, "work", "rest", "work", *steps, traits="0.73")
-    verdict = row(stage, puppet).verdict
-    assert (verdict.status, verdict.activity) == expected
+    until(lambda: doing(row(stage, puppet)) == expected, f"it is {expected}")
 
 
 @pytest.mark.parametrize("traits", ["", "0.73"])
@@ -591,6 +605,68 @@ def test_a_retry_is_shown_and_not_believed(stage: PiStage, traits: str) -> None:
     (doubtful,) = (e for e in row(stage, puppet).verdict.overruled if e.claim == "idle")
     assert not doubtful.trusted
     assert "retr" in doubtful.note
+
+
+def test_a_command_outside_a_turn_is_work(stage: PiStage) -> None:
+    puppet = begun(stage, "work", "rest", "server")
+    assert doing(row(stage, puppet)) == ("idle", "idle"), "what an extension keeps is no work"
+    puppet.do("command")
+    assert doing(row(stage, puppet)) == ("running", "working")
+    (used,) = [e for e in row(stage, puppet).verdict.used if e.claim == "working"]
+    assert "outside a turn: cat" in used.note
+
+
+def test_a_command_right_after_a_turn_is_work(stage: PiStage) -> None:
+    """By the clock of its file the turn ended in the tick in which the command began."""
+    puppet = begun(stage, "work", "rest", "command")
+    look = Look.take(stage.environ).scoped("pi")
+    (process,) = (p for p in look.table.values() if p.pid == puppet.pid)
+    (child,) = look.children(process)
+    ended = Facts(last_activity_at=look.started_at(child) + 0.009)
+    used = beside.work(process, ended, look)
+    assert used is not None
+    assert used.address == child.identity.address
+
+
+@pytest.mark.parametrize(
+    ("typed", "drawn", "connected", "told"),
+    [
+        (-60, -60, False, None),  # long ago
+        (-60, -60, True, None),  # a connection that is kept open
+        (0, 0, False, None),  # somebody types
+        (-60, 0, False, "nobody types"),  # a spinner
+        (0, 0, True, "a connection is open"),  # /compact: the model is asked
+    ],
+)
+def test_what_its_terminal_tells_outside_a_turn(
+    typed: float, drawn: float, connected: bool, told: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    look = Look.take({}).scoped("pi")
+    monkeypatch.setattr(beside, "is_connected", lambda _: connected)
+    with sitting() as one:
+        os.utime(one.terminal, (look.now + typed, look.now + drawn))
+        process = proc.read_process(one.identity.pid, proc.boot_id())
+        found = beside.work(process, Facts(last_activity_at=look.now - 30), look)
+    assert (found is not None and not found.trusted and told in found.note) if told else found is None
+
+
+def test_right_after_a_turn_its_terminal_tells_nothing() -> None:
+    look = Look.take({}).scoped("pi")
+    with sitting() as one:
+        os.utime(one.terminal, (look.now - 60, look.now))
+        process = proc.read_process(one.identity.pid, proc.boot_id())
+        assert beside.work(process, Facts(last_activity_at=look.now - 0.5), look) is None
+
+
+@pytest.mark.parametrize("steps", [("work",), ("work", "rest")])
+def test_a_line_that_stays_torn_leaves_it_unknown(stage: PiStage, steps: tuple[str, ...]) -> None:
+    puppet = begun(stage, *steps)
+    (path,) = stage.files()
+    with path.open("ab") as file:
+        file.write(b'{"type":"message","id":"ab')
+    assert doing(row(stage, puppet)) == ("running", "unknown")
+    os.utime(path, (0, time.time() - 60))
+    assert "its last line is not complete" in {p.message for p in stage.survey().problems}
 
 
 def test_an_unknown_stop_reason_is_drift(stage: PiStage) -> None:
@@ -645,6 +721,31 @@ def test_a_configured_directory_is_honoured(stage: PiStage) -> None:
     puppet.do("rest")
     puppet.finish()
     assert status(stage, puppet.session_id) == "stopped"
+
+
+def test_a_directory_configured_in_a_container(stage: PiStage) -> None:
+    """By the settings in its own home, not by those at the same path outside."""
+    settings = stage.home / ".pi" / "agent" / "settings.json"
+    settings.parent.mkdir(parents=True)
+    settings.write_text('{"sessionDir": "~/ours"}')
+    script = (
+        f"mount -t tmpfs none {stage.home}; mkdir -p {settings.parent} {stage.home}/theirs\n"
+        f"""echo '{{"sessionDir": "~/theirs"}}' > {settings}; echo ready; exec cat"""
+    )
+    inside = subprocess.Popen(
+        [*unshare(pids=False), "sh", "-ec", script],
+        env=stage.environ,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+    )
+    try:
+        assert inside.stdout is not None
+        assert inside.stdout.readline() == b"ready\n"
+        look = Look.take(stage.environ).scoped("pi")
+        process = proc.read_process(inside.pid, proc.boot_id())
+        assert directory(process, look) == f"/proc/{inside.pid}/root{stage.home}/theirs"
+    finally:
+        inside.communicate()
 
 
 def test_the_rust_port_has_its_own_variable(stage: PiStage) -> None:
@@ -805,7 +906,7 @@ def test_native_messages(archive: PiStage) -> None:
 def test_a_pi_that_ends_while_we_look_hides_no_other_session(tmp_path: Path) -> None:
     """It was in the table, and nobody had asked yet where it works."""
     child = subprocess.Popen(["/bin/sleep", "600"])
-    process = procfs.read_process(child.pid, procfs.boot_id())
+    process = proc.read_process(child.pid, proc.boot_id())
     child.kill()
     child.wait()
     look = Look({process.pid: process}, {"HOME": str(tmp_path)}, time.time()).scoped("pi")

@@ -1,6 +1,5 @@
 """How Pi is started, gone on with and ended: what is described, and what a launched one does."""
 
-from collections.abc import Iterator
 from pathlib import Path
 from signal import SIGHUP, SIGINT, SIGKILL, SIGTERM, Signals
 
@@ -25,11 +24,7 @@ SESSION = (
 )
 
 
-@pytest.fixture
-def stage(tmp_path: Path) -> Iterator[PiStage]:
-    stage = PiStage(tmp_path)
-    yield stage
-    stage.close()
+STAGE = PiStage
 
 
 def asked(home: Path, prompt: str = "paint", **more: object) -> LaunchRequest:

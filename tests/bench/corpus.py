@@ -16,7 +16,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from agentctl.truth.clock import rfc3339
+from agentctl.system.clock import rfc3339
 from tests.bench import natives
 from tests.bench.natives import Bulk, Plan, Rows
 

@@ -16,8 +16,8 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from agentctl.system.clock import parse
 from agentctl.testing import Puppet
-from agentctl.truth.clock import parse
 from tests.bench.watching import Stream, cpu_seconds, daemon
 from tests.fakes.claude import ClaudeStage
 

@@ -30,6 +30,7 @@ class Troupe:
         for stage in self.stages:  # each made a marker of its own: they shall see each other's
             stage.environ |= {key: first.environ[key] for key in (MARKER, "AGENTCTL_CONFINE")}
             self.environ |= stage.environ
+        self.environ["AGENTCTL_ALONE"] = "1"  # in a room of the bench, whose files are from outside
         self._bulk = Bulk(corpus.SEED)
 
     def __enter__(self) -> Troupe:

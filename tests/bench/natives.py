@@ -13,7 +13,7 @@ import uuid
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from agentctl.truth.clock import rfc3339
+from agentctl.system.clock import rfc3339
 
 TEXT = (
     "the test fails because reading a torn line returns None; fix it: def parse(raw: bytes) -> dict: "

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
-from agentctl.truth import clock
+from agentctl.system import clock
 from tests.bench.measure import Command, Meter
 from tests.waiting import until
 

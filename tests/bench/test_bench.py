@@ -65,7 +65,7 @@ def test_the_meter_tells_time_and_memory() -> None:
 
 def test_the_benchmark_runs(tmp_path: Path) -> None:
     rows, notes = run.measure(SMOKE, tmp_path)
-    assert len(rows) == 30
+    assert len(rows) == 31
     assert all(row.ours > 0 or row.unit == "missed" for row in rows)
     assert notes
     assert run.report(rows, notes).count("\n|") == len(rows) + 1

@@ -23,10 +23,10 @@ from pathlib import Path
 from queue import Empty, Queue
 from typing import Any, NamedTuple
 
-from agentctl.control import holder
-from agentctl.rehearsal import room
-from agentctl.store import db, journal
-from agentctl.truth import pidfd
+from agentctl.daemon_client import lock_file
+from agentctl.rehearsal import sandbox
+from agentctl.state import db, journal
+from agentctl.system import pidfd
 from agentctl.truth.event import Event
 from tests.bench import corpus
 from tests.bench.live import Troupe
@@ -57,7 +57,9 @@ class Scale(NamedTuple):
     history: int = 5000
     rows: int = 100_000  # of the journal
     live: int = 20
-    settle: float = 6.0  # seconds after which a new process is not young any more: `control/births.py`
+    settle: float = (
+        6.0  # seconds after which a new process is not young any more: `watch/new_processes.py`
+    )
 
 
 def measure(root: Path, scale: Scale) -> Watched:
@@ -93,8 +95,8 @@ def roomed(module: str, root: Path, *words: str) -> list[Any]:
     """What this program says, in a room where there can be one; else here."""
     root.mkdir(parents=True, exist_ok=True)
     program = [sys.executable, "-m", module, str(root), *words]
-    if room.obstacle() is None:
-        program = room.words(program, [str(root)])
+    if sandbox.obstacle() is None:
+        program = sandbox.words(program, [str(root)])
     ran = subprocess.run(program, stdout=subprocess.PIPE, check=True)
     said: list[Any] = json.loads(ran.stdout.splitlines()[-1])
     return said
@@ -109,7 +111,7 @@ def daemon(environ: Mapping[str, str]) -> Iterator[tuple[int, float]]:
     began = time.perf_counter()
     subprocess.run([AGENTCTL, "daemon", "start"], env=environ, stdout=subprocess.DEVNULL, check=True)
     took = time.perf_counter() - began
-    found = holder.proven(environ["AGENTCTL_HOME"])
+    found = lock_file.proven(environ["AGENTCTL_HOME"])
     assert found is not None
     try:
         yield found.identity.pid, took

@@ -11,9 +11,9 @@ import pytest
 
 from agentctl import __version__
 from agentctl.cli import attending
+from agentctl.daemon_client import client, protocol
 from agentctl.errors import Fault, Unreachable
-from agentctl.truth.pidfd import Handle
-from agentctl.wire import lines, rpc
+from agentctl.system.pidfd import Handle
 from agentctl.wire.daemon_shapes import DAEMON_FIELDS
 from tests.daemon.serving import daemon_of, daemons_of, home_of
 from tests.fakes.demo import DemoStage
@@ -87,10 +87,10 @@ def test_skew_is_told_in_one_line(stage: DemoStage, tmp_path: Path) -> None:
 def _be_another(listening: socket.socket) -> None:
     connected, _ = listening.accept()
     with connected, connected.makefile("rb") as file:
-        asked = lines.decoded(file.readline())
+        asked = protocol.decoded(file.readline())
         assert not isinstance(asked, Fault)
         hello = {"protocol": 99, "version": "9.9", "pid": 1, "start": 1, "home": "/"}
-        connected.sendall(lines.result(asked.id, hello))
+        connected.sendall(protocol.result(asked.id, hello))
         file.read()
 
 
@@ -131,6 +131,6 @@ def test_a_status_of_another_kind_is_no_crash(tmp_path: Path, monkeypatch: pytes
         def call(self, _: str) -> object:
             return json.loads("[]")
 
-    monkeypatch.setattr(rpc, "connect", lambda _: Odd())
+    monkeypatch.setattr(client, "connect", lambda _: Odd())
     with pytest.raises(Unreachable, match="not known here"):
         attending._status(str(tmp_path))

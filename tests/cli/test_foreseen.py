@@ -9,8 +9,9 @@ import pytest
 
 from agentctl.adapters.plans import Command
 from agentctl.cli import foreseen
-from agentctl.control.order import Order, Prepared
+from agentctl.launch.order import Order, Prepared
 from agentctl.truth.model import Worktree
+from tests.cli.hostile import ALL, ESCAPES, harmful
 
 
 @pytest.fixture(autouse=True)
@@ -43,6 +44,16 @@ def test_a_plan_for_people() -> None:
         "on-complete make",
         "timeout     90 s",
     ]
+
+
+def test_what_others_wrote_commands_no_terminal() -> None:
+    """A model may stand in the transcript that is resumed, a name in a matrix file."""
+    command = Command(("/bin/agent", "-m", ALL), f"/{ESCAPES}".replace("\0", ""), b"", session_id=ALL)
+    tree = Worktree(ALL, f"/{ALL}", ALL, ALL)
+    start = _start(command=command, worktree=tree, on_create=ALL, on_complete=ALL)
+    told = foreseen.lines(foreseen.described(start._replace(removed=(ALL,), added=((ALL, ALL),))))
+    assert harmful(told) == []
+    assert len(told.splitlines()) == 11  # and no line of its own
 
 
 def test_a_plan_for_scripts(capsys: pytest.CaptureFixture[str]) -> None:

@@ -6,8 +6,8 @@ import pytest
 
 from agentctl.cli import fusing
 from agentctl.errors import Ambiguous, NotFound, Refused, UsageError
-from agentctl.store import fuses
-from agentctl.truth.fuse import Action
+from agentctl.state import fuses
+from agentctl.state.fuse import Action
 from tests.fakes.demo import DemoStage
 
 EMIT = (Action("emit", "x"),)
@@ -37,16 +37,39 @@ def test_what_is_done_in_which_order() -> None:
     [
         ({}, "a fuse that does nothing"),
         ({"run": " "}, "an empty command"),
+        ({"run": "echo caf\udce9"}, "--run: not UTF-8 text"),
         ({"emit": "No Name"}, "no name for an event"),
         ({"emit": ""}, "no name for an event"),
         ({"emit": "x" * 65}, "no name for an event"),
         ({"webhook": "ftp://x"}, "--webhook: an address that begins with https://"),
+        ({"webhook": "https://me:12345@example.org/x"}, "may hold a secret"),
+        ({"webhook": "https://me@example.org/x"}, "may hold a secret"),
+        ({"webhook": "https://example.org/x?token=12345"}, "may hold a secret"),
+        ({"webhook": "ci"}, "--webhook: no webhook named 'ci'"),
+        ({"webhook": ""}, "--webhook: no webhook named ''"),
     ],
 )
-def test_what_it_cannot_do(given: dict[str, str], told: str) -> None:
+def test_what_it_cannot_do(here: Path, given: dict[str, str], told: str) -> None:
     nothing = {"run": None, "emit": None, "webhook": None}
-    with pytest.raises(UsageError, match=told):
+    with pytest.raises(UsageError, match=told) as caught:
         fusing.actions(stop=False, **{**nothing, **given})
+    assert "12345" not in f"{caught.value} {caught.value.hint}"
+
+
+def test_a_webhook_of_the_settings_is_named(here: Path, stage: DemoStage) -> None:
+    home = Path(stage.environ["AGENTCTL_HOME"])
+    home.mkdir(mode=0o700)
+    (home / "config.toml").write_text(
+        '[webhooks.ci]\nurl = "https://me:12345@example.org/x?token=12345"\n'
+    )
+    (action,) = fusing.actions(stop=False, run=None, emit=None, webhook="ci")
+    assert action == Action("webhook", "ci")
+    made = fusing.light(".", 60, (action,), None)
+    assert fusing.told(made) == "webhook ci"
+    assert not [path for path in home.glob("state.db*") if b"12345" in path.read_bytes()]
+    with pytest.raises(UsageError) as caught:
+        fusing.actions(stop=False, run=None, emit=None, webhook="ic")
+    assert caught.value.hint == "known: ci"
 
 
 def test_a_path_is_a_directory_and_anything_else_an_id(here: Path) -> None:

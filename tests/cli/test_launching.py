@@ -11,18 +11,12 @@ from typing import NoReturn
 
 import pytest
 
-from agentctl import config
 from agentctl.cli import launching
-from agentctl.cli.verb import find
+from agentctl.cli.parser import find
+from agentctl.config import settings as config
 from agentctl.errors import UsageError
-from agentctl.truth.model import (
-    HookRun,
-    Launch,
-    Observation,
-    ProcessIdentity,
-    Session,
-    Verdict,
-)
+from agentctl.system.identity import ProcessIdentity
+from agentctl.truth.model import HookRun, Launch, Observation, Session, Verdict
 
 NOBODY = ProcessIdentity("", 0, 0)
 VERDICT = Verdict("running", "working", None, None, None, "it lives", (), ())
@@ -205,7 +199,7 @@ def test_ctrl_c_while_waiting_tells_who_goes_on(monkeypatch: pytest.MonkeyPatch)
         def keep(self, _: object) -> NoReturn:
             raise KeyboardInterrupt
 
-    monkeypatch.setattr("agentctl.control.vigil.Vigil", Interrupted)
+    monkeypatch.setattr("agentctl.watch.wait.Vigil", Interrupted)
     with pytest.raises(KeyboardInterrupt, match="still at work; to end it: agentctl stop 4f2a"):
         launching.finished([_session()], _given("demo", "--wait"))
 

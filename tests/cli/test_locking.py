@@ -6,7 +6,7 @@ import sqlite3
 import pytest
 
 from agentctl.cli import locking
-from agentctl.store import ledger
+from agentctl.state import launch_writes
 from agentctl.truth.model import Launch
 from tests.cli import hostile
 from tests.fakes.demo import DemoStage
@@ -36,7 +36,7 @@ def test_the_login_name(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_an_agent_and_a_person_in_one_table(stage: DemoStage) -> None:
     puppet = stage.start()
     note = Launch("1a", puppet.identity, puppet.session_id, "the name", cwd=str(stage.work))
-    ledger.begin(_notes(stage), note)
+    launch_writes.begin(_notes(stage), note)
     (stage.home / "mine").mkdir()
     agentctl_of(
         stage, "lock", str(stage.home / "mine"), "--by", "me", "--reason", "a merge", "--ttl", "9h"
@@ -54,7 +54,7 @@ def test_an_agent_and_a_person_in_one_table(stage: DemoStage) -> None:
 
 def test_an_owner_in_another_container_is_told(stage: DemoStage) -> None:
     puppet = stage.start()
-    ledger.begin(_notes(stage), Launch("1a", puppet.identity, cwd=str(stage.work)))
+    launch_writes.begin(_notes(stage), Launch("1a", puppet.identity, cwd=str(stage.work)))
     connection = sqlite3.connect(_notes(stage))
     with connection:
         connection.execute("update lock set namespace = 'pid:[1]'")

@@ -8,7 +8,7 @@ import pytest
 
 from agentctl.cli import rehearsed
 from agentctl.errors import StartFailed, UsageError
-from agentctl.rehearsal import room, visit
+from agentctl.rehearsal import sandbox, visit
 
 HEAD = {"adapter": "codex", "binary": "/bin/codex", "agent_version": "9.9", "measured_on": ["0.1"]}
 
@@ -30,7 +30,7 @@ def told(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
     def visited(*_: object) -> Generator[dict[str, Any], None, None]:
         yield from lines
 
-    monkeypatch.setattr(room, "obstacle", lambda **_: None)
+    monkeypatch.setattr(sandbox, "obstacle", lambda **_: None)
     monkeypatch.setattr(visit, "program", lambda name, _: f"/bin/{name}")
     monkeypatch.setattr(visit, "visit", visited)
     return lines
@@ -103,7 +103,7 @@ def test_where_nothing_tells_that_is_said(
 def test_without_a_room_each_is_told_why_it_was_not_checked(
     told: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(room, "obstacle", lambda **_: "unshare: Operation not permitted")
+    monkeypatch.setattr(sandbox, "obstacle", lambda **_: "unshare: Operation not permitted")
     assert run("codex", "pi") == 5
     assert capsys.readouterr().out == (
         "codex not checked: no room for it here: unshare: Operation not permitted\n"
@@ -133,7 +133,7 @@ def test_without_names_only_what_is_installed_counts(
 def test_nothing_installed_is_no_success(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(room, "obstacle", lambda **_: None)
+    monkeypatch.setattr(sandbox, "obstacle", lambda **_: None)
     monkeypatch.setattr(visit, "program", _nothing)
     assert run() == 5
     assert capsys.readouterr().out == "\nno agent that could be rehearsed is installed\n"

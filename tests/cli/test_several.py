@@ -8,7 +8,7 @@ import pytest
 from agentctl import paths
 from agentctl.cli.several import Answers, SeveralParser, asked, how_it_ended
 from agentctl.errors import Ambiguous, NotFound, Refused, UsageError
-from agentctl.store import ledger
+from agentctl.state import launch_writes
 from agentctl.testing import Puppet
 from agentctl.truth.judge import judge
 from agentctl.truth.model import Evidence, Launch, Observation, Problem, Session
@@ -39,7 +39,7 @@ def found(*given: str, answers: Answers | None = None) -> list[str | None]:
 
 def noted(stage: DemoStage, puppet: Puppet, group: str) -> None:
     note = Launch(f"l{puppet.pid}", puppet.identity, puppet.session_id, group=group, created_at=1.0)
-    ledger.begin(paths.notes_file(stage.environ["AGENTCTL_HOME"]), note)
+    launch_writes.begin(paths.notes_file(stage.environ["AGENTCTL_HOME"]), note)
 
 
 def test_options_may_stand_between_the_ids() -> None:

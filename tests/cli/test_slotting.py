@@ -10,14 +10,15 @@ from typing import Any
 
 import pytest
 
-from agentctl import config
 from agentctl.cli import slotting
 from agentctl.cli.verbs import launch
-from agentctl.control import arrival, worktree
+from agentctl.config import settings
 from agentctl.errors import Unreachable
-from tests.control.repository import Repository, repo
+from agentctl.launch import arrival
+from agentctl.worktrees import worktree
 from tests.fakes.demo import DemoStage
 from tests.running import Ran, agentctl_of
+from tests.worktrees.repository import Repository, repo
 
 __all__ = ["repo"]
 ASK = ("-p", "work 600", "--dry-run", "--json")
@@ -183,7 +184,7 @@ def test_the_ground_under_an_agent_that_runs_on_is_left(
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join(filter(None, sys.path)))
     monkeypatch.setattr(arrival, "PATIENCE", 0.2)
     words = ["demo", "-p", "work 600", "--worktree", str(repo.path), "--", "--late", "600"]
-    task = slotting.task(launch.parser().parse_words(words), config.load(os.environ))
+    task = slotting.task(launch.parser().parse_words(words), settings.load(os.environ))
     with pytest.raises(Unreachable, match="it runs on"):
         task.start(stage.environ["AGENTCTL_HOME"], task.slots[0])
     (checkout,) = worktree.ours(str(repo.path))

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import json
 import signal
 import subprocess
 from pathlib import Path
 
 from agentctl import paths
-from agentctl.store import launches, locks
+from agentctl.state import launches, locks
+from tests.cli.hostile import harmful
 from tests.cli.test_slotting import branches
-from tests.control.repository import Repository, repo
 from tests.fakes.demo import DemoStage
 from tests.running import agentctl_of, agentctl_on_a_terminal, started
 from tests.waiting import DEADLINE, until
+from tests.worktrees.repository import Repository, repo
 
 __all__ = ["repo"]
 
@@ -155,3 +157,28 @@ def test_a_second_ctrl_c_leaves_and_tells_how_to_end_what_has_started(
         assert child.returncode == 130
     (stage.root / "go").touch()
     assert b"agentctl: left; agentctl stop --group g ends what has started\n" in err
+
+
+def test_a_group_and_a_slot_with_any_name_command_no_terminal(
+    stage: DemoStage, repo: Repository
+) -> None:
+    evil = "g\x1b]0;owned\x07\x1b[2J"
+    file = stage.root / "m.yaml"
+    file.write_text(
+        json.dumps(
+            {
+                "prompt": "work 600",
+                "cwd": str(repo.path),
+                "group": evil,
+                "matrix": [
+                    {"adapter": "demo", "name": f"good{evil}", "branch": "good"},
+                    {"adapter": "demo", "name": f"bad{evil}", "branch": "bad", "prompt": "dance"},
+                ],
+            }
+        )
+    )
+    ran = agentctl_of(stage, "launch", "--matrix", str(file))
+    assert ran.code == 1, ran
+    assert (harmful(ran.out), harmful(ran.err)) == ([], [])
+    assert "agentctl compare g\\x1b]0;owned" in ran.err
+    assert "agentctl: badg\\x1b]0;owned" in ran.err

@@ -9,10 +9,10 @@ from types import FrameType
 from typing import Any
 
 import agentctl
-from agentctl.control.delivery import Policy
-from agentctl.control.webhook import Webhooks
-from agentctl.daemon.courier import Courier
-from agentctl.store import outbox
+from agentctl.daemon.parts.deliverer import Courier
+from agentctl.deliver.policy import Policy
+from agentctl.deliver.webhook import Webhooks
+from agentctl.state import outbox
 from tests.waiting import until
 
 OURS = os.path.dirname(agentctl.__file__)

@@ -9,13 +9,13 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
-from agentctl.control import holder
 from agentctl.daemon.connection import Peer
 from agentctl.daemon.server import Server
+from agentctl.daemon_client import lock_file
+from agentctl.daemon_client.client import SOCKET, short
+from agentctl.daemon_client.protocol import Request
+from agentctl.system.identity import ProcessIdentity
 from agentctl.testing import Stage
-from agentctl.truth.model import ProcessIdentity
-from agentctl.wire.lines import Request
-from agentctl.wire.rpc import SOCKET, short
 from tests.running import agentctl_of
 from tests.waiting import DEADLINE
 
@@ -106,7 +106,7 @@ def daemon_of(stage: Stage, **more: str) -> ProcessIdentity:
     """Started as a person starts it, and running."""
     ran = agentctl_of(stage, "daemon", "start", **more)
     assert ran.code == 0, ran.err
-    found = holder.proven(more.get("AGENTCTL_HOME", home_of(stage)))
+    found = lock_file.proven(more.get("AGENTCTL_HOME", home_of(stage)))
     assert found is not None
     return found.identity
 

@@ -10,22 +10,23 @@ from typing import Any
 import pytest
 
 from agentctl import __version__
-from agentctl.cli import ask
+from agentctl.cli import answer
 from agentctl.cli.verbs import list as list_verb
 from agentctl.daemon import answers
 from agentctl.daemon.answers import Answers, Modules, harmless, place_of
+from agentctl.daemon_client import protocol
 from agentctl.errors import Fault
-from agentctl.truth import clock
-from agentctl.wire import lines
+from agentctl.system import clock
 from tests.daemon.serving import daemon_of
 from tests.fakes.demo import DemoStage
+from tests.namespaces import unshare
 from tests.running import agentctl_of, agentctl_on_a_terminal, environ_of
 from tests.waiting import until
 
 
 def asked(stage: DemoStage, verb: str = "list", *words: str, **more: Any) -> dict[str, Any]:
     return {
-        "protocol": lines.PROTOCOL,
+        "protocol": protocol.PROTOCOL,
         "version": __version__,
         "verb": verb,
         "words": list(words),
@@ -41,7 +42,7 @@ def asked(stage: DemoStage, verb: str = "list", *words: str, **more: Any) -> dic
 def test_the_same_as_looking(stage: DemoStage) -> None:
     stage.start(prompt="a task").do("work")
     told = Answers().answer(asked(stage), os.getpid())
-    here = list_verb.answer(list_verb.parser().parse_words([]), ask.Asker(environ_of(stage), None))
+    here = list_verb.answer(list_verb.parser().parse_words([]), answer.Asker(environ_of(stage), None))
     assert told == {"code": 0, "stdout": "".join(here.out), "stderr": ""}
     assert "a task" in told["stdout"]
 
@@ -126,26 +127,26 @@ def test_its_own_state_is_untouched(stage: DemoStage) -> None:
 @pytest.mark.parametrize(
     ("more", "code"),
     [
-        ({"protocol": 0}, lines.ELSEWHERE),
-        ({"version": "0"}, lines.ELSEWHERE),
-        ({"until": 0.0}, lines.ELSEWHERE),
-        ({"words": ["--help"]}, lines.ELSEWHERE),
-        ({"words": ["-aah"]}, lines.ELSEWHERE),
-        ({"words": ["--watch"]}, lines.ELSEWHERE),
-        ({"verb": "stop"}, lines.BAD_PARAMS),
-        ({"verb": None}, lines.BAD_PARAMS),
-        ({"verb": ["list"]}, lines.BAD_PARAMS),
-        ({"words": ["x"] * 65}, lines.BAD_PARAMS),
-        ({"words": ["x" * 10_000]}, lines.BAD_PARAMS),
-        ({"words": [1]}, lines.BAD_PARAMS),
-        ({"words": "list"}, lines.BAD_PARAMS),
-        ({"environ": {"A": 1}}, lines.BAD_PARAMS),
-        ({"environ": []}, lines.BAD_PARAMS),
-        ({"cwd": "here"}, lines.BAD_PARAMS),
-        ({"terminal": True}, lines.BAD_PARAMS),
-        ({"terminal": -1}, lines.BAD_PARAMS),
-        ({"path": None}, lines.BAD_PARAMS),
-        ({"until": "never"}, lines.BAD_PARAMS),
+        ({"protocol": 0}, protocol.ELSEWHERE),
+        ({"version": "0"}, protocol.ELSEWHERE),
+        ({"until": 0.0}, protocol.ELSEWHERE),
+        ({"words": ["--help"]}, protocol.ELSEWHERE),
+        ({"words": ["-aah"]}, protocol.ELSEWHERE),
+        ({"words": ["--watch"]}, protocol.ELSEWHERE),
+        ({"verb": "stop"}, protocol.BAD_PARAMS),
+        ({"verb": None}, protocol.BAD_PARAMS),
+        ({"verb": ["list"]}, protocol.BAD_PARAMS),
+        ({"words": ["x"] * 65}, protocol.BAD_PARAMS),
+        ({"words": ["x" * 10_000]}, protocol.BAD_PARAMS),
+        ({"words": [1]}, protocol.BAD_PARAMS),
+        ({"words": "list"}, protocol.BAD_PARAMS),
+        ({"environ": {"A": 1}}, protocol.BAD_PARAMS),
+        ({"environ": []}, protocol.BAD_PARAMS),
+        ({"cwd": "here"}, protocol.BAD_PARAMS),
+        ({"terminal": True}, protocol.BAD_PARAMS),
+        ({"terminal": -1}, protocol.BAD_PARAMS),
+        ({"path": None}, protocol.BAD_PARAMS),
+        ({"until": "never"}, protocol.BAD_PARAMS),
     ],
 )
 def test_what_is_no_question(stage: DemoStage, more: dict[str, Any], code: int) -> None:
@@ -177,29 +178,25 @@ def test_an_adapter_of_another_is_not_run_here(stage: DemoStage, tmp_path: Path)
         found.answer(question, os.getpid())
 
 
-def test_who_is_elsewhere_looks_itself(stage: DemoStage) -> None:
-    if os.geteuid() != 0:
-        pytest.skip("only root can be elsewhere")
-    for way in (["-m"], ["-p", "-f"], ["-U", "-r"], ["-T"]):
-        with subprocess.Popen(
-            ["unshare", *way, sys.executable, "-c", "print(open('/proc/self/stat').read()); input()"],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-        ) as child:
-            assert child.stdout is not None
-            told = child.stdout.readline()
-            if not told:  # no such namespace on this machine
-                continue
-            pid = int(
-                (
-                    Path(f"/proc/{child.pid}/task/{child.pid}/children").read_text() or str(child.pid)
-                ).split()[0]
-            )
-            assert place_of(pid) != place_of(os.getpid()), way
-            with pytest.raises(Fault, match="another namespace"):
-                Answers().answer(asked(stage), pid)
-            child.communicate(b"\n")
+@pytest.mark.parametrize("way", [["-m"], ["-p", "-f"], ["-U", "-r"], ["-T"]], ids=" ".join)
+def test_who_is_elsewhere_looks_itself(stage: DemoStage, way: list[str]) -> None:
+    program = "print(open('/proc/self/stat').read()); input()"
+    with subprocess.Popen(
+        [*unshare(*way), sys.executable, "-c", program],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+    ) as child:
+        assert child.stdout is not None
+        assert child.stdout.readline() != b""
+        children = Path(f"/proc/{child.pid}/task/{child.pid}/children").read_text().split()
+        pid = int(children[0]) if children else child.pid
+        assert place_of(pid) != place_of(os.getpid())
+        with pytest.raises(Fault, match="another namespace"):
+            Answers().answer(asked(stage), pid)
+        child.communicate(b"\n")
+
+
+def test_who_is_here_is_in_no_other_namespace() -> None:
     assert place_of(os.getppid())[1:4] == place_of(os.getpid())[1:4]
 
 
@@ -208,7 +205,7 @@ def test_one_that_is_gone_is_not_answered(stage: DemoStage) -> None:
     child.wait()
     with pytest.raises(Fault) as told:
         Answers().answer(asked(stage), child.pid)
-    assert told.value.code == lines.ELSEWHERE
+    assert told.value.code == protocol.ELSEWHERE
 
 
 def test_words_that_print_are_told_apart() -> None:
@@ -237,3 +234,36 @@ def _answered_by_the_daemon(stage: DemoStage, *words: str, **more: str) -> None:
     ran = agentctl_of(stage, *words, AGENTCTL_DEBUG="1", **more)
     fell_back = "not by the daemon" in ran.err
     assert not fell_back or "where it is from" in ran.err, ran.err
+
+
+@pytest.mark.parametrize("limit", [34, 40, 64])
+def test_without_descriptors_for_a_whole_look_the_asker_looks_itself(
+    stage: DemoStage, limit: int
+) -> None:
+    """It would list some of them, and call that an answer."""
+    puppets = [stage.start() for _ in range(20)]
+    program = (
+        "import resource, runpy, sys; resource.setrlimit(resource.RLIMIT_NOFILE, ({0}, {0}));"
+        "sys.argv[1:] = ['daemon', 'start']; runpy.run_module('agentctl', run_name='__main__')"
+    )
+    started = subprocess.run(
+        [sys.executable, "-c", program.format(limit)],
+        env=environ_of(stage),
+        cwd=stage.root,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert started.returncode == 0, started.stderr
+    wanted = sorted(puppet.session_id or "" for puppet in puppets)
+    for _ in range(5):  # while it takes more and more of them
+        listed = agentctl_of(stage, "list", "--json").json()
+        assert sorted(row["id"] for row in listed["sessions"]) == wanted
+        assert listed["problems"] == []
+
+    def says_so() -> bool:
+        told = agentctl_of(stage, "daemon", "status")
+        return told.code == 0 and "ulimit -n" in told.out and "ulimit -n" in told.err
+
+    until(says_so, "the daemon says what is wrong")

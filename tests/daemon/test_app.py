@@ -12,13 +12,13 @@ from typing import Any
 
 import pytest
 
-from agentctl.control import holder
 from agentctl.daemon import app as module
 from agentctl.daemon.app import App, Part
-from agentctl.daemon.singleton import Singleton
+from agentctl.daemon.lock import Singleton
+from agentctl.daemon_client import client as rpc
+from agentctl.daemon_client import lock_file, protocol
 from agentctl.errors import Refused
-from agentctl.truth.pidfd import Handle
-from agentctl.wire import lines, rpc
+from agentctl.system.pidfd import Handle
 from tests.daemon.serving import Wire, daemon_of, home_of, inode, log_of
 from tests.ending import is_gone
 from tests.fakes.demo import DemoStage
@@ -94,6 +94,24 @@ def test_a_part_that_fails_is_told_of_and_stops_nothing_else(
     assert "metrics did not start: port 9200 is taken" in caplog.text
 
 
+def test_a_part_that_could_not_start_is_started_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(module, "AGAIN", (0.01, 0.02))
+    tries, stopped = list[str](), list[str]()
+
+    def start() -> None:
+        tries.append("once more")
+        if len(tries) < 4:
+            _refuses()
+
+    ran = Ran(tmp_path, [Fake("metrics", start, lambda: stopped.append("metrics"))], monkeypatch)
+    until(lambda: ran.status()["metrics"]["state"] == "running", "it runs")
+    ran.end()
+    assert (len(tries), stopped) == (4, ["metrics"])
+    assert caplog.text.count("metrics did not start") == 1
+
+
 def test_a_part_that_hangs_at_its_end_is_left_behind(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -108,7 +126,7 @@ def test_a_part_that_hangs_at_its_end_is_left_behind(
     release.set()
     assert stopped == ["good"]
     assert "did not end in time: hangs" in caplog.text
-    assert holder.told(ran.app.home) is None
+    assert lock_file.told(ran.app.home) is None
 
 
 def test_a_question_without_an_end_does_not_keep_it(
@@ -124,7 +142,7 @@ def test_a_question_without_an_end_does_not_keep_it(
 
     ran.app.server.answer = never
     with Wire(ran.app.home) as wire:
-        wire.say(lines.request(1, "x"))
+        wire.say(protocol.request(1, "x"))
         assert asked.wait(DEADLINE)
         ran.end()
         assert wire.hear() == {}
@@ -142,7 +160,7 @@ def test_an_answer_at_work_is_finished_first(tmp_path: Path, monkeypatch: pytest
 
     ran.app.server.answer = when_it_ends
     with Wire(ran.app.home) as wire:
-        wire.say(lines.request(1, "x"))
+        wire.say(protocol.request(1, "x"))
         assert asked.wait(DEADLINE)
         ran.end()
         assert wire.hear()["result"] == "well"

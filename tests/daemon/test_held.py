@@ -6,7 +6,7 @@ import pytest
 
 from agentctl.daemon.held import Held
 from agentctl.errors import SourceError
-from agentctl.store import db, journal, outbox
+from agentctl.state import db, journal, outbox
 
 
 def test_the_first_is_made_and_taken_once(tmp_path: Path) -> None:

@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 
 import agentctl.daemon.__main__ as daemon_main
-from agentctl.control import holder
-from agentctl.truth import procfs
-from agentctl.truth.pidfd import Handle
-from agentctl.wire import rpc
+from agentctl.daemon_client import client as rpc
+from agentctl.daemon_client import lock_file
+from agentctl.system import proc
+from agentctl.system.pidfd import Handle
 from tests.daemon.serving import daemon_of, daemons_of, home_of, log_of
 from tests.ending import kill
 from tests.fakes.demo import DemoStage
@@ -23,9 +23,9 @@ from tests.waiting import until
 
 def test_it_belongs_to_nobody_s_terminal_directory_or_agent(stage: DemoStage) -> None:
     daemon_of(stage, CLAUDECODE="1", AGENTCTL_LAUNCH_ID="abc", CLAUDE_CONFIG_DIR="/some/where")
-    found = holder.proven(home_of(stage))
+    found = lock_file.proven(home_of(stage))
     assert found is not None
-    process = procfs.current(found.identity)
+    process = proc.current(found.identity)
     assert process is not None
     assert (process.comm, process.cwd) == ("agentctl-daemon", "/")
     assert os.getsid(process.pid) == process.pid
@@ -47,9 +47,9 @@ def test_it_holds_nothing_of_its_caller(stage: DemoStage, tmp_path: Path) -> Non
     command = [sys.executable, "-m", "agentctl", "daemon", "start"]
     subprocess.run(command, env=environ_of(stage), pass_fds=[fd], check=True, stdout=subprocess.DEVNULL)
     os.close(fd)
-    found = holder.proven(home_of(stage))
+    found = lock_file.proven(home_of(stage))
     assert found is not None
-    process = procfs.current(found.identity)
+    process = proc.current(found.identity)
     assert process is not None
     assert not [path for path in process.open_files() if path.endswith("precious")]
 
@@ -135,7 +135,7 @@ def test_in_the_foreground_it_says_what_it_does_and_ends_with_ctrl_c(stage: Demo
         text=True,
     ) as child:
         until(lambda: agentctl_of(stage, "daemon", "status").code == 0, "it answers")
-        with Handle(procfs.read_process(child.pid, procfs.boot_id()).identity) as handle:
+        with Handle(proc.read_process(child.pid, proc.boot_id()).identity) as handle:
             handle.signal(signal.SIGINT)
         _, err = child.communicate(timeout=60)
         assert child.returncode == 0

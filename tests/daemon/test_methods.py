@@ -5,10 +5,11 @@ import os
 import pytest
 
 from agentctl import __version__
+from agentctl.daemon_client import client as rpc
+from agentctl.daemon_client import protocol
 from agentctl.errors import Fault, NoDaemon
-from agentctl.store import journal
-from agentctl.store.journal import Event
-from agentctl.wire import lines, rpc
+from agentctl.state import journal
+from agentctl.state.journal import Event
 from tests.daemon.serving import Wire, daemon_of, home_of
 from tests.fakes.demo import DemoStage
 from tests.waiting import DEADLINE, until
@@ -18,22 +19,24 @@ def test_hello(stage: DemoStage) -> None:
     identity = daemon_of(stage)
     with rpc.connect(home_of(stage)) as client:
         told = client.hello()
-    assert told == rpc.Hello(lines.PROTOCOL, __version__, identity.pid, identity.start, home_of(stage))
+    assert told == rpc.Hello(
+        protocol.PROTOCOL, __version__, identity.pid, identity.start, home_of(stage)
+    )
 
 
 def test_an_older_and_a_newer_client_are_told_what_it_speaks(stage: DemoStage) -> None:
     daemon_of(stage)
     with Wire(home_of(stage)) as wire:
         for params in ({}, {"protocol": 0}, {"protocol": 99, "version": "9", "more": [1]}):
-            assert wire.ask("hello", **params)["result"]["protocol"] == lines.PROTOCOL
-        assert wire.ask("hello", protocol="one")["error"]["code"] == lines.BAD_PARAMS
+            assert wire.ask("hello", **params)["result"]["protocol"] == protocol.PROTOCOL
+        assert wire.ask("hello", protocol="one")["error"]["code"] == protocol.BAD_PARAMS
 
 
 def test_no_such_method(stage: DemoStage) -> None:
     daemon_of(stage)
     with rpc.connect(home_of(stage)) as client, pytest.raises(Fault, match="known: hello") as told:
         client.call("write")
-    assert told.value.code == lines.NO_METHOD
+    assert told.value.code == protocol.NO_METHOD
 
 
 def test_status(stage: DemoStage) -> None:

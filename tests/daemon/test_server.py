@@ -16,8 +16,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agentctl.daemon.connection import Peer
-from agentctl.wire import lines
-from agentctl.wire.lines import Request
+from agentctl.daemon_client import protocol
+from agentctl.daemon_client.protocol import Request
 from tests.daemon.serving import Served, Wire, inode
 from tests.running import SOURCES, open_home
 from tests.waiting import until
@@ -42,9 +42,9 @@ def test_only_its_owner_can_reach_it(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("raw", "code"),
     [
-        (b"nonsense\n", lines.PARSE),
-        (b"[]\n", lines.INVALID),
-        (b'{"jsonrpc":"2.0","method":"x","params":1}\n', lines.BAD_PARAMS),
+        (b"nonsense\n", protocol.PARSE),
+        (b"[]\n", protocol.INVALID),
+        (b'{"jsonrpc":"2.0","method":"x","params":1}\n', protocol.BAD_PARAMS),
     ],
 )
 def test_nonsense_is_answered_and_the_client_may_go_on(tmp_path: Path, raw: bytes, code: int) -> None:
@@ -62,13 +62,13 @@ def test_lines_without_a_word_and_notifications_are_not_answered(tmp_path: Path)
 
 def test_questions_at_once_are_answered_in_order(tmp_path: Path) -> None:
     with Served(tmp_path) as served, Wire(served.home) as wire:
-        wire.say(b"".join(lines.request(number, "x") for number in range(500)))
+        wire.say(b"".join(protocol.request(number, "x") for number in range(500)))
         assert [wire.hear()["id"] for _ in range(500)] == list(range(500))
 
 
 def test_one_who_has_said_all_may_still_read(tmp_path: Path) -> None:
     with Served(tmp_path) as served, Wire(served.home) as wire:
-        wire.say(lines.request(1, "x") + lines.request(2, "y").rstrip(b"\n"))
+        wire.say(protocol.request(1, "x") + protocol.request(2, "y").rstrip(b"\n"))
         wire.socket.shutdown(socket.SHUT_WR)
         assert [wire.hear().get("id") for _ in range(3)] == [1, 2, None]
 
@@ -76,18 +76,18 @@ def test_one_who_has_said_all_may_still_read(tmp_path: Path) -> None:
 def test_a_request_of_ten_mebibytes_is_refused(tmp_path: Path) -> None:
     with Served(tmp_path) as served, Wire(served.home) as wire, Wire(served.home) as other:
         with contextlib.suppress(BrokenPipeError, ConnectionResetError):
-            wire.say(lines.request(1, "x", {"much": "x" * (10 << 20)}))
-        assert wire.hear()["error"]["code"] == lines.INVALID
+            wire.say(protocol.request(1, "x", {"much": "x" * (10 << 20)}))
+        assert wire.hear()["error"]["code"] == protocol.INVALID
         assert other.ask("x")["result"]["method"] == "x"
         with contextlib.suppress(ConnectionResetError):
             assert wire.hear() == {}
 
 
 def test_a_request_of_the_largest_size_is_answered(tmp_path: Path) -> None:
-    empty = len(lines.request(1, "x", {"much": ""})) - 1
+    empty = len(protocol.request(1, "x", {"much": ""})) - 1
     with Served(tmp_path) as served, Wire(served.home) as wire:
-        wire.say(lines.request(1, "x", {"much": "x" * (lines.REQUEST_CAP - empty)}))
-        assert len(wire.hear()["result"]["params"]["much"]) == lines.REQUEST_CAP - empty
+        wire.say(protocol.request(1, "x", {"much": "x" * (protocol.REQUEST_CAP - empty)}))
+        assert len(wire.hear()["result"]["params"]["much"]) == protocol.REQUEST_CAP - empty
 
 
 def test_half_a_request_holds_nobody_and_is_given_up(tmp_path: Path) -> None:
@@ -105,7 +105,7 @@ async def _much(asked: Request, _: Peer) -> Any:
 
 def test_one_who_never_reads_holds_nobody_and_is_hung_up_on(tmp_path: Path) -> None:
     with Served(tmp_path, _much, patience=0.2) as served, Wire(served.home) as deaf:
-        deaf.say(lines.request(1, "much") * 50)
+        deaf.say(protocol.request(1, "much") * 50)
         with Wire(served.home) as other:
             assert other.ask("x")["result"] == "little"
         until(lambda: not served.server.connections, "it is hung up on")
@@ -120,7 +120,7 @@ def test_one_that_is_at_work_holds_nobody(tmp_path: Path) -> None:
         return asked.method
 
     with Served(tmp_path, slow) as served, Wire(served.home) as one, Wire(served.home) as other:
-        one.say(lines.request(1, "slow"))
+        one.say(protocol.request(1, "slow"))
         assert other.ask("x")["result"] == "x"
         served.loop.call_soon_threadsafe(go.set)
         assert one.hear()["result"] == "slow"
@@ -131,8 +131,8 @@ def test_a_method_that_breaks_is_an_answer(tmp_path: Path) -> None:
         return dict[str, int]()[asked.method]
 
     with Served(tmp_path, broken) as served, Wire(served.home) as wire:
-        assert wire.ask("x")["error"] == {"code": lines.INTERNAL, "message": "KeyError: 'x'"}
-        assert wire.ask("y")["error"]["code"] == lines.INTERNAL
+        assert wire.ask("x")["error"] == {"code": protocol.INTERNAL, "message": "KeyError: 'x'"}
+        assert wire.ask("y")["error"]["code"] == protocol.INTERNAL
 
 
 @pytest.fixture(scope="module")
@@ -174,10 +174,10 @@ def test_too_many_at_work_refuse_the_next(tmp_path: Path) -> None:
         await go.wait()
 
     with Served(tmp_path, slow, most=1) as served, Wire(served.home) as one:
-        one.say(lines.request(1, "slow"))
+        one.say(protocol.request(1, "slow"))
         until(lambda: any(not c.silent for c in served.server.connections), "it works")
         with Wire(served.home) as other:
-            assert other.hear()["error"]["code"] == lines.BUSY
+            assert other.hear()["error"]["code"] == protocol.BUSY
         served.loop.call_soon_threadsafe(go.set)
         assert one.hear()["id"] == 1
 
@@ -257,4 +257,4 @@ def test_another_user_is_refused() -> None:
             check=False,
             timeout=60,
         )
-        assert f'"code":{lines.NOT_YOURS}' in ran.stdout, ran.stderr
+        assert f'"code":{protocol.NOT_YOURS}' in ran.stdout, ran.stderr

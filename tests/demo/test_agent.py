@@ -10,13 +10,13 @@ from typing import Any
 
 import pytest
 
+from agentctl.system import proc
+from agentctl.system.pidfd import Handle
 from agentctl.testing.player import start_ticks
-from agentctl.truth import procfs
-from agentctl.truth.pidfd import Handle
-from tests.control.repository import Repository
 from tests.fakes.demo import DemoStage
 from tests.running import SOURCES
 from tests.waiting import until
+from tests.worktrees.repository import Repository
 
 
 class Running:
@@ -48,7 +48,7 @@ class Running:
         return [r.get("how", r["state"]) for r in self.records() if r["type"] == "turn"]
 
     def signal(self, number: signal.Signals) -> None:
-        with Handle(procfs.read_process(self.child.pid, procfs.boot_id()).identity) as handle:
+        with Handle(proc.read_process(self.child.pid, proc.boot_id()).identity) as handle:
             handle.signal(number)
 
     def end(self) -> tuple[int, str]:
@@ -93,9 +93,10 @@ def test_its_native_files(start: Start, tmp_path: Path) -> None:
     agent = start("work 0.1, rest")
     until(lambda: "completed" in agent.turns(), "its turn is over")
     record = json.loads(agent.live.read_text())
-    identity = procfs.read_process(agent.child.pid, procfs.boot_id()).identity
+    identity = proc.read_process(agent.child.pid, proc.boot_id()).identity
     assert record == {
         "pid": agent.child.pid, "procStart": str(identity.start), "session": agent.session,
+        "namespace": proc.namespace(),
     }  # fmt: skip
     types = [r["type"] for r in agent.records()]
     assert types == ["session", "say", "turn", "say", "usage", "turn"]
@@ -127,7 +128,7 @@ def test_an_answer_before_the_question_does_not_count(start: Start) -> None:
 
 
 def _ended(agent: Running) -> bool:
-    with Handle(procfs.read_process(agent.child.pid, procfs.boot_id()).identity) as handle:
+    with Handle(proc.read_process(agent.child.pid, proc.boot_id()).identity) as handle:
         return handle.wait(0.3)
 
 

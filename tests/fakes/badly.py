@@ -4,9 +4,9 @@ import threading
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
+from agentctl.system.proc import Process
 from agentctl.truth.look import Look
 from agentctl.truth.model import Evidence, Facts, Observation
-from agentctl.truth.procfs import Process
 from agentctl.truth.survey import Registered, Wanted
 
 COMM = "bad-agent"

@@ -132,6 +132,10 @@ class Claude(Player):
             "procStart": str(start_ticks()), "version": self.version, "peerProtocol": 1,
         }  # fmt: skip
         named = {"name": f"{os.path.basename(self.cwd)}-5a", "nameSource": "derived"}
+        if self.version < "2.1.113":
+            known = ("pid", "sessionId", "cwd", "startedAt")
+            old = {key: record[key] for key in known}
+            return {**old, "kind": self.kind, "entrypoint": self.entrypoint}
         if self.version < "2.1.2":
             return {**record, "kind": self.kind, "entrypoint": self.entrypoint, **named}
         record |= {
@@ -329,16 +333,17 @@ class Claude(Player):
         with open(self.path, "w", encoding="utf-8") as file:
             file.write('{"pid":12,"sess')
 
-    def spawn(self) -> None:
-        """A tool at work: a child that is told whose it is."""
-        own = {"CLAUDE_PID": str(os.getpid()), "CLAUDE_CODE_SESSION_ID": os.environ["FAKE_SESSION"]}
+    def spawn(self, *container: str) -> None:
+        """A tool at work: a child that is told whose it is. In a container, if these words make one."""
+        own = (f"CLAUDE_PID={os.getpid()}", f"CLAUDE_CODE_SESSION_ID={os.environ['FAKE_SESSION']}")
         (said, say), (held, self.hold) = os.pipe(), os.pipe()
         if os.fork() == 0:
             os.close(self.hold)
             os.dup2(held, 0)
             os.set_inheritable(say, True)
             # says that it is there; ends when its parent does
-            os.execve("/bin/sh", ["sh", "-c", f"printf x >&{say}; read line"], {**os.environ, **own})
+            words = [*container, "env", *own, "sh", "-c", f"printf x >&{say}; read line"]
+            os.execvp(words[0], words)
         os.read(said, 1)
 
     def end(self, code: int) -> None:
@@ -421,7 +426,7 @@ class ClaudeStage(Stage):
     ) -> Puppet:
         """`argv`: what /proc shows behind `claude`."""
         words = argv or (("--resume", resume) if resume else (prompt,))
-        name = "claude bg-spare" if "--bg-spare" in words else "claude"
+        name = "claude bg-spare" if "--bg-spare" in words else self.alias or "claude"
         given = {"FAKE_ARGV": "\x1f".join((name, *words)), **(environ or {})}
         return super().start(cwd, resume=resume, prompt=prompt, environ=given)
 

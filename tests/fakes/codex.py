@@ -23,7 +23,15 @@ import uuid
 from pathlib import Path
 from typing import NoReturn
 
-from agentctl.testing.player import ENDINGS, Player, rename_process, set_arguments, set_comm
+from agentctl.testing.player import (
+    ENDINGS,
+    Player,
+    known_as,
+    rename_process,
+    set_arguments,
+    set_comm,
+    wait_for_program,
+)
 
 PADDING = "-" * 400  # room in the argument area for the arguments it shall show
 INSTRUCTIONS = "You are a coding agent. " * 900  # session_meta carries some 20 KB of these
@@ -127,11 +135,12 @@ class Thread:
             internal_chat_message_metadata_passthrough=told,
         )  # fmt: skip
 
-    def ask_tool(self, name: str, **arguments: object) -> None:
+    def ask_tool(self, name: str, group: str = "", **arguments: object) -> None:
         self.call = f"call_{uuid.uuid4().hex[:6]}"
+        within = {"namespace": group} if group else {}
         self.write(
-            "response_item", type="function_call", name=name, arguments=json.dumps(arguments),
-            call_id=self.call,
+            "response_item", type="function_call", name=name, **within,
+            arguments=json.dumps(arguments), call_id=self.call,
         )  # fmt: skip
         self.write("token_usage_record", thread_id=self.id, turn_id=self.turn)
 
@@ -163,8 +172,8 @@ class Codex(Player):
 
     def begin(self) -> None:
         if not self.launched:
-            rename_process("\0".join(["codex", *self.arguments]))
-            set_comm("codex")
+            rename_process("\0".join([known_as("codex"), *self.arguments]))
+            set_comm(known_as("codex"))
         os.makedirs(self.codex_home, exist_ok=True)
         self._exec = self.arguments[:1] == ["exec"]
         if self.launched:
@@ -274,6 +283,13 @@ class Codex(Player):
         """In the sandbox. Whether Codex asks before it is not written either."""
         self.thread.ask_tool("exec_command", cmd="rm -rf build")
 
+    def mcp(self) -> None:
+        """A tool of an MCP server, of which Codex or the server may ask the person."""
+        self.thread.ask_tool("paint", "mcp__lab")
+
+    def plan(self) -> None:
+        self.thread.ask_tool("update_plan", plan=[])
+
     def question(self) -> None:
         self.thread.ask_tool("request_user_input", questions=[{"id": "q1", "question": "Which?"}])
 
@@ -288,8 +304,9 @@ class Codex(Player):
             "CODEX_THREAD_ID": self.thread.id,
         }
         given = {} if how == "bare" else environ
-        subprocess.Popen(["/bin/cat"], stdin=reading, stdout=subprocess.DEVNULL, env=given)
+        tool = subprocess.Popen(["/bin/cat"], stdin=reading, stdout=subprocess.DEVNULL, env=given)
         os.close(reading)
+        wait_for_program(tool.pid)
 
     def output(self) -> None:
         self.thread.answer_tool()

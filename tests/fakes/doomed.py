@@ -7,11 +7,11 @@ import subprocess
 import sys
 
 from agentctl.errors import Gone, SourceError
+from agentctl.system import pidfd, proc
+from agentctl.system.proc import Process
 from agentctl.testing import Puppet
 from agentctl.testing.stage import MARKER
-from agentctl.truth import pidfd, procfs
 from agentctl.truth.model import Session
-from agentctl.truth.procfs import Process
 from tests.fakes.demo import DemoStage
 from tests.waiting import until
 
@@ -56,8 +56,8 @@ class Doomed(DemoStage):
             check=True,
         )
         pid = int(done.stdout)
-        until(lambda: procfs.read_process(pid, "").comm == comm, f"{pid} is {comm}")
-        return procfs.read_process(pid, procfs.boot_id())
+        until(lambda: proc.read_process(pid, "").comm == comm, f"{pid} is {comm}")
+        return proc.read_process(pid, proc.boot_id())
 
     def hydra(self, agent: Puppet, heads: int) -> Process:
         return self.left_behind(
@@ -68,7 +68,7 @@ class Doomed(DemoStage):
         """Every live process of this stage, by the marker that all inherit."""
         return [
             process
-            for process in procfs.read_table().values()
+            for process in proc.read_table().values()
             if process.alive and process.pid != os.getpid() and comm in (None, process.comm)
             if self._is_here(process)
         ]
@@ -96,5 +96,5 @@ class Doomed(DemoStage):
 
 
 def alive(process: Process) -> bool:
-    now = procfs.current(process.identity)
+    now = proc.current(process.identity)
     return now is not None and now.alive

@@ -27,7 +27,14 @@ from pathlib import Path
 from typing import NoReturn
 
 from agentctl.testing import Puppet, Stage
-from agentctl.testing.player import Player, rename_process, set_arguments, set_comm
+from agentctl.testing.player import (
+    Player,
+    known_as,
+    rename_process,
+    set_arguments,
+    set_comm,
+    wait_for_program,
+)
 
 PADDING = "-" * 400  # room in the argument area for the arguments it shall show
 SCHEMA = Path(__file__).parent.parent / "corpus" / "opencode" / "schema.sql"
@@ -134,7 +141,7 @@ class OpenCode(Player):
 
     def begin(self) -> None:
         if not self.launched:
-            rename_process("\0".join(["opencode", *self.arguments]))
+            rename_process("\0".join([known_as("opencode"), *self.arguments]))
         self._open()
         self._note(f'"creating instance" directory={self.cwd}')
         for flag in ("--session", "-s"):
@@ -218,6 +225,7 @@ class OpenCode(Player):
         os.makedirs(f"{data}/log", exist_ok=True)
         self.log = os.open(f"{data}/log/opencode.log", os.O_WRONLY | os.O_CREAT | os.O_APPEND)
         path = os.environ.get("OPENCODE_DB") or f"{data}/opencode.db"
+        self._make(path)
         self.db = sqlite3.connect(path, isolation_level=None, timeout=10)
         self.db.execute("pragma journal_mode = wal")
         self.db.execute("begin immediate")
@@ -228,6 +236,18 @@ class OpenCode(Player):
                 "project", id="global", worktree="/", time_created=0, time_updated=0, sandboxes="[]"
             )
         self.db.execute("commit")
+
+    def _make(self, path: str) -> None:
+        """As the real one where there is no database: that takes PUPPET_MAKES seconds, and another that
+        comes meanwhile fails."""
+        making, seconds = f"{path}.making", float(os.environ.get("PUPPET_MAKES", "0"))
+        if os.path.exists(making):
+            self.die("Error: Unexpected error\n\ndatabase is locked")
+        if seconds and not os.path.exists(path):
+            Path(making).touch()
+            Path(path).touch()
+            time.sleep(seconds)
+            os.unlink(making)
 
     # steps
 
@@ -274,7 +294,9 @@ class OpenCode(Player):
 
     def child(self) -> None:
         # ends with us: its standard input is our pipe
-        self.children.append(subprocess.Popen(["cat"], stdin=subprocess.PIPE, start_new_session=True))
+        child = subprocess.Popen(["cat"], stdin=subprocess.PIPE, start_new_session=True)
+        wait_for_program(child.pid)
+        self.children.append(child)
 
     def rest(self) -> None:
         self._note(f'"exiting loop" session.id={self.session}')

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from agentctl.testing import Puppet, Stage
-from agentctl.testing.player import Player, rename_process
+from agentctl.testing.player import Player, rename_process, wait_for_program
 
 USAGE = {
     "input": 1300, "output": 7, "cacheRead": 3, "cacheWrite": 0, "totalTokens": 1310,
@@ -176,6 +176,20 @@ class PiAgent(Player):
     def bang(self) -> None:
         """A command that the person ran with "!"."""
         self._message(role="bashExecution", command="ls", output="shed", exitCode=0, cancelled=False)
+
+    def command(self) -> None:
+        """A command that the person runs with "!", while it runs."""
+        self._spawn(leads=True)
+
+    def server(self) -> None:
+        """What an extension starts and keeps, such as an MCP server."""
+        self._spawn(leads=False)
+
+    def _spawn(self, *, leads: bool) -> None:
+        # ends with us: its standard input is our pipe
+        child = subprocess.Popen(["cat"], stdin=subprocess.PIPE, start_new_session=leads)
+        wait_for_program(child.pid)
+        self.children.append(child)
 
     def subagent(self) -> None:
         """An extension starts another Pi from here; it inherits what commands are told."""

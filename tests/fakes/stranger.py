@@ -7,9 +7,9 @@ import sys
 from pathlib import Path
 
 from agentctl.errors import Gone
-from agentctl.truth import pidfd, procfs
-from agentctl.truth.model import ProcessIdentity
-from agentctl.truth.procfs import Process
+from agentctl.system import pidfd, proc
+from agentctl.system.identity import ProcessIdentity
+from agentctl.system.proc import Process
 
 PROGRAM = """
 import sys
@@ -47,7 +47,7 @@ class Stranger:
     @property
     def process(self) -> Process:
         """As the kernel describes it now. Raises Gone."""
-        return procfs.read_process(self.pid, procfs.boot_id())
+        return proc.read_process(self.pid, proc.boot_id())
 
     @property
     def identity(self) -> ProcessIdentity:

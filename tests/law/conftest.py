@@ -1,16 +1,12 @@
-"""Each law holds for every agent that has a stage."""
-
-from collections.abc import Iterator
-from pathlib import Path
+"""Each law holds for every agent that has a stage, unless a module names one as `STAGE`, or some as
+`STAGES`."""
 
 import pytest
 
-from agentctl.testing import Stage
+from tests.conftest import parametrize_stage
 from tests.fakes.stages import stages
 
 
-@pytest.fixture(params=stages(), ids=lambda stage: stage.adapter)
-def stage(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Stage]:
-    made: Stage = request.param(tmp_path)
-    yield made
-    made.close()
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    if not hasattr(metafunc.module, "STAGE") and not hasattr(metafunc.module, "STAGES"):
+        parametrize_stage(metafunc, stages())

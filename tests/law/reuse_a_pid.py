@@ -7,12 +7,13 @@ from contextlib import ExitStack
 from pathlib import Path
 
 from agentctl.adapters.registry import COMMS, registered
+from agentctl.system.identity import ProcessIdentity
+from agentctl.system.proc import boot_id, read_process
 from agentctl.testing import Stage
 from agentctl.truth.look import Look
-from agentctl.truth.memory import Warm
-from agentctl.truth.model import ProcessIdentity
-from agentctl.truth.procfs import boot_id, read_process
 from agentctl.truth.survey import Survey, Wanted, survey
+from agentctl.truth.visibility import ALONE
+from agentctl.truth.warm import Warm
 from tests.fakes.stages import named
 from tests.fakes.stranger import Stranger
 from tests.law.asking import LIVE, working
@@ -24,6 +25,7 @@ def main(adapter: str, newcomer: str, directory: str) -> None:
     # the numbers right after the interpreter's own are those a fork of ours would take by itself
     LAST_PID.write_text("2000")
     stage = named(adapter)(Path(directory))
+    stage.environ[ALONE] = "1"  # the directory is shared with the outside, where nobody uses it
     try:
         with ExitStack() as ends:
             reuse(stage, newcomer, ends)

@@ -6,9 +6,9 @@ import sys
 from pathlib import Path
 
 from agentctl.adapters.plans import StopPlan
-from agentctl.control.stop import stop
 from agentctl.errors import Refused
-from agentctl.truth.procfs import boot_id, read_process
+from agentctl.stop.stop import stop
+from agentctl.system.proc import boot_id, read_process
 from tests.fakes.stages import named
 from tests.fakes.stranger import Stranger
 from tests.law.asking import working

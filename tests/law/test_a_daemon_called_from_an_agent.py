@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from agentctl.control import holder
-from agentctl.truth import procfs
+from agentctl.daemon_client import lock_file
+from agentctl.system import proc
 from tests.daemon.serving import daemons_of, home_of
 from tests.fakes.claude import ClaudeStage
 from tests.launched import Launched
@@ -31,11 +31,11 @@ def test_it_survives_the_agent(launched: Launched) -> None:
     first, rest = program.read_text().split("\n", 1)
     program.write_text(f"{first}\n{summon}\n{rest}")
     session = launched.launch("work 600")
-    found = holder.proven(home_of(stage))
+    found = lock_file.proven(home_of(stage))
     assert found is not None
-    process = procfs.current(found.identity)
+    process = proc.current(found.identity)
     assert process is not None
-    parent = procfs.read_process(process.parent, procfs.boot_id())
+    parent = proc.read_process(process.parent, proc.boot_id())
     assert parent.comm == "agentctl-shim", "it is an orphan, and orphans come to the agent's shim"
     ran = launched.call("stop", session)
     assert ran.code == 0, ran.err

@@ -7,11 +7,16 @@ import shutil
 from pathlib import Path
 from typing import Any
 
-from agentctl.store import launches, ledger
+import pytest
+
+from agentctl.state import launch_writes, launches
+from agentctl.system.proc import Process
 from agentctl.testing import Stage
-from agentctl.truth.procfs import Process
+from agentctl.truth.look import Look
 from tests.ending import kill
+from tests.launched import Launched
 from tests.law.asking import agentctl_json
+from tests.running import agentctl_of
 from tests.waiting import until
 
 # What our notes alone know. Pi erases its arguments: that it runs headless is known by our having
@@ -152,10 +157,144 @@ def test_launched_where_we_cannot_look_it_is_not_called_dead(stage: Stage) -> No
     for path in (state(stage) / "launches").glob("*/exit"):
         path.unlink()
     elsewhere = note._replace(ended=None, namespace="pid:[1]")
-    ledger.forget(notes, [note.id])
-    ledger.begin(notes, elsewhere)
+    launch_writes.forget(notes, [note.id])
+    launch_writes.begin(notes, elsewhere)
     after = row(stage, session["id"])
     assert (after["status"], after["outcome"]) == ("unknown", None)
     assert "another pid namespace" in after["reason"]
-    ledger.begin(notes, elsewhere._replace(identity=note.identity._replace(boot="another")), force=True)
+    launch_writes.begin(
+        notes, elsewhere._replace(identity=note.identity._replace(boot="another")), force=True
+    )
     assert row(stage, session["id"])["status"] == "stopped"  # no process outlives a boot
+
+
+@pytest.mark.parametrize("when", ["before", "after"])
+@pytest.mark.parametrize("where", ["elsewhere", "launched"])
+def test_how_it_ended_is_known_whatever_else_runs(stage: Stage, when: str, where: str) -> None:
+    """An agent that sits at its prompt may run any ended session, as far as its own files tell. Not the
+    one whose end our shim recorded."""
+    if when == "before":
+        stage.start(stage.work / where)
+    session = launched(stage, "work 1, exit 0")
+    if when == "after":
+        stage.start(stage.work / where)
+    ended = until_stopped(stage, session["id"])
+    assert (ended["outcome"], ended["exit_code"]) == ("completed", 0)
+    told = [each for each in ended["evidence"] if each["claim"] == "ended"]
+    assert [(each["authority"], each["decided"]) for each in told] == [("kernel", True)]
+    assert f"launch:{ended['launch']['id']}" in told[0]["note"]
+    waited = agentctl_of(stage, "wait", session["id"])
+    assert (waited.code, "completed, exit code 0" in waited.out) == (0, True), waited
+
+
+def test_a_stop_answers_what_list_answers_beside_an_idle_agent(stage: Stage) -> None:
+    stage.start(stage.work / "elsewhere")
+    session = launched(stage, "work 600")
+    stopped = agentctl_of(stage, "stop", session["id"])
+    assert stopped.code == 0, stopped
+    ended = row(stage, session["id"])
+    assert ended["exit_code"] is not None
+    assert f"stopped ({ended['outcome']}, " in stopped.out
+
+
+def test_without_any_file_its_note_is_the_row(stage: Stage) -> None:
+    """As of a Pi that dies in its first turn, or where somebody deleted the transcript."""
+    session = launched(stage, "work 1, exit 3", "--group", "night")
+    until_stopped(stage, session["id"])
+    until(lambda: shims(stage) == [], "the finishing work is done")
+    shutil.rmtree(stage.home)
+    stage.home.mkdir()
+    ended = row(stage, session["id"])
+    assert (ended["status"], ended["outcome"], ended["exit_code"]) == ("stopped", "failed", 3)
+    assert (ended["prompt"], ended["cwd"]) == ("work 1, exit 3", session["cwd"])
+    assert (ended["launch"]["name"], ended["launch"]["group"]) == ("mine", "night")
+    assert [each["claim"] for each in ended["evidence"]] == ["ended", "exited"]
+    assert agentctl_json(stage, "list", "-a")["sessions"] == [ended]
+    assert agentctl_json(stage, "list", "-a", "--since", "1h")["sessions"] == [ended]
+    assert agentctl_json(stage, "list")["sessions"] == []
+    (compared,) = agentctl_json(stage, "compare", "night")["slots"]
+    assert (compared["id"], compared["outcome"], compared["exit_code"]) == (session["id"], "failed", 3)
+    assert agentctl_of(stage, "wait", session["id"]).code == 1
+    assert agentctl_of(stage, "wait", "--group", "night").code == 1
+    assert "had stopped already (failed, exit code 3)" in agentctl_of(stage, "stop", session["id"]).out
+    shutil.rmtree(state(stage))
+    assert agentctl_json(stage, "list", "-a")["sessions"] == []
+
+
+def test_without_any_file_and_without_a_shim_only_that_it_ended_is_known(stage: Stage) -> None:
+    session = launched(stage, "work 600")
+    process = owner(stage, session)
+    for each in (*shims(stage), process):
+        kill(each.identity)
+    until(lambda: process.pid not in {p.pid for p in stage.processes()}, "it has ended")
+    shutil.rmtree(stage.home)
+    stage.home.mkdir()
+    ended = row(stage, session["id"])
+    assert (ended["status"], ended["outcome"], ended["exit_code"]) == ("stopped", "unknown", None)
+    (told,) = ended["evidence"]
+    assert (told["claim"], told["address"]) == ("ended", process.identity.address)
+
+
+@pytest.mark.parametrize("version", ["", "0.73"])
+def test_without_our_state_it_keeps_its_id_and_its_directory(stage: Stage, version: str) -> None:
+    """Its shim tells which session it is. A Pi of before 0.99 has no file in its first turn, and nothing
+    else tells."""
+    if version and stage.adapter != "pi":
+        pytest.skip(f"{stage.adapter} has a file from the start")
+    stage.environ["PUPPET_PI"] = version
+    agents = Launched(stage)
+    session_id = agents.launch("work 600")
+    before = agents.told(session_id)
+    shutil.rmtree(state(stage))
+    after = agents.told(session_id)
+    assert (after["pid"], after["status"]) == (before["pid"], "running")
+    assert after["launch"] is None
+    assert [each["id"] for each in agentctl_json(stage, "list")["sessions"]] == [session_id]
+    refused = agents.try_to_launch("work 600")
+    assert (refused.code, session_id in refused.err) == (4, True), refused
+    (lock,) = agentctl_json(stage, "locks")["locks"]
+    assert (lock["directory"], lock["session_id"]) == (str(stage.work), session_id)
+    assert agents.call("unlock", "--force", str(stage.work)).code == 4
+    other = agents.launch("work 600", "--force")
+    assert agents.told(session_id)["pid"] == before["pid"]
+    assert agents.told(other)["pid"] != before["pid"]
+    stopped = agents.call("stop", session_id, other)
+    assert (stopped.code, stopped.out.count(" ended, 0 survivors")) == (0, 2), stopped
+    assert agentctl_json(stage, "locks")["locks"] == []
+
+
+@pytest.mark.parametrize("notes", ["kept", "lost"])
+def test_what_it_starts_is_not_the_session_that_was_launched(stage: Stage, notes: str) -> None:
+    """As one that starts another of its kind. All that is below it has its shim for an ancestor."""
+    agents = Launched(stage)
+    session_id = agents.launch("tool, work 600")
+    agents.runs_a_tool()
+    look = Look.take(stage.environ).scoped(stage.adapter)
+    if notes == "kept":
+        look.notes = {n.identity: n for n in launches.recorded(f"{state(stage)}/state.db")}
+    (tool,), agent = agents.tools(), agents.owner(session_id)
+    look.owned = (look.table[agent.pid], look.table[tool.pid])
+    assert [(tie.session_id, tie.process.pid) for tie in look.noted()] == [(session_id, agent.pid)]
+
+
+@pytest.mark.parametrize("notes", ["kept", "lost"])
+@pytest.mark.parametrize("way", ["exec", "call"])
+def test_through_a_wrapper_under_another_name(stage: Stage, way: str, notes: str) -> None:
+    """The agent is what we started, and what that runs, whatever its program is called."""
+    interpreter = stage.masked("elsewhere", "another-name")
+    stage.masked = lambda *_: interpreter  # type: ignore[method-assign]
+    program = stage.install()
+    if way == "call":
+        program.write_text(program.read_text().replace("\nexec ", "\n") + "exit $?\n")
+    agents = Launched.__new__(Launched)
+    agents.stage = stage
+    session_id = agents.launch("work 600")
+    told = agents.told(session_id)
+    assert told["status"] == "running"
+    if notes == "lost":
+        shutil.rmtree(state(stage))
+    assert [each["id"] for each in agentctl_json(stage, "list")["sessions"]] == [session_id]
+    assert agents.told(session_id)["pid"] == told["pid"]
+    stopped = agents.call("stop", session_id)
+    assert (stopped.code, " 0 survivors" in stopped.out) == (0, True), stopped
+    until(lambda: not [p for p in stage.processes() if p.comm != "agentctl-shim"], "all are gone")

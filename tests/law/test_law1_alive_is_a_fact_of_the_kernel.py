@@ -1,8 +1,6 @@
 """Law 1: a session lives exactly as long as a process with that very identity exists and is no
 zombie. No record, wrapper or pid makes it alive or dead."""
 
-import os
-import shutil
 import signal
 import subprocess
 import sys
@@ -10,11 +8,12 @@ from pathlib import Path
 
 import pytest
 
+from agentctl.system import proc
 from agentctl.testing import Puppet, Stage
-from agentctl.truth import procfs
 from agentctl.truth.look import Look
 from tests.fakes.stages import stages
 from tests.law.asking import environ_of, working
+from tests.namespaces import pid_namespace
 from tests.waiting import until
 
 # A wrapper as shells and launchers are: it starts the agent beside itself and goes.
@@ -24,7 +23,7 @@ WRAPPER = 'exec 3<&0; "$@" <&3 & echo $! >&2'
 def test_a_zombie_is_not_alive(stage: Stage) -> None:
     puppet, session_id = working(stage)
     puppet.kill(signal.SIGKILL, reap=False)
-    process = procfs.current(puppet.identity)
+    process = proc.current(puppet.identity)
     assert process is not None, "it was not to be reaped"
     assert process.state == "Z"
     assert not process.alive
@@ -61,17 +60,17 @@ class Orphan(Puppet):
         self.pid = int(self._child.stderr.readline())
         self.cwd = cwd
         self.session_id = self._answer() or None
-        self.identity = procfs.read_process(self.pid, procfs.boot_id()).identity
+        self.identity = proc.read_process(self.pid, proc.boot_id()).identity
         self._child.wait(20)
         self._child.stderr.close()
         until(lambda: self._parent() != self._child.pid, "the agent has another parent")
 
     def _parent(self) -> int:
-        return procfs.read_process(self.pid, self.identity.boot).parent
+        return proc.read_process(self.pid, self.identity.boot).parent
 
     @property
     def ended(self) -> bool:
-        process = procfs.current(self.identity)
+        process = proc.current(self.identity)
         return process is None or not process.alive
 
 
@@ -79,19 +78,10 @@ class Orphan(Puppet):
 @pytest.mark.parametrize("adapter", [stage.adapter for stage in stages()])
 def test_a_reused_pid_inherits_nothing(adapter: str, newcomer: str, tmp_path: Path) -> None:
     """In a pid namespace of its own, where the next pid can be chosen."""
-    if os.geteuid() != 0 or shutil.which("unshare") is None:
-        pytest.skip("needs root and unshare(1): only in a pid namespace can the next pid be chosen")
-    probe = subprocess.run(
-        ["unshare", "-pf", "--mount-proc", "cat", "/proc/sys/kernel/ns_last_pid"],
-        capture_output=True,
-        check=False,
-    )
-    if probe.returncode != 0:
-        pytest.skip(f"no pid namespace to be had here: {probe.stderr.decode().strip()}")
     stage = stages()[0](tmp_path / "outside")  # for its environment alone
     inside = ["-m", "tests.law.reuse_a_pid", adapter, newcomer, str(tmp_path / "inside")]
     done = subprocess.run(
-        ["unshare", "-pf", "--mount-proc", sys.executable, *inside],
+        [*pid_namespace(), sys.executable, *inside],
         env=environ_of(stage),
         capture_output=True,
         timeout=100,

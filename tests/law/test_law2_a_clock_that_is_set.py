@@ -3,26 +3,17 @@
 The machine's own clock is left alone: agents and agentctl live by one that the test can set, which also
 moves the stamps of files, as a real one does."""
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from agentctl.testing import Puppet, Stage
-from tests.fakes.stages import stages
 from tests.law.asking import LIVE, agentctl_json
 from tests.soak.clock import Clock
 
 HOUR = 3600.0
 # Bound by the times in its file: it may become unknown, and so may those that it might have written.
 BY_TIME = ("pi",)
-
-
-@pytest.fixture(params=stages(), ids=lambda stage: stage.adapter)
-def stage(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Stage]:
-    made: Stage = request.param(tmp_path)
-    yield made
-    made.close()
 
 
 def begun(stage: Stage, clock: Clock, place: str) -> Puppet:

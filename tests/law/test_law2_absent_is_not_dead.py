@@ -183,6 +183,11 @@ def test_what_is_forbidden_is_not_dead(adapter: str, tmp_path: Path) -> None:
     assert said.splitlines()[-1] == "forbidden is not dead"
 
 
+# Seconds. Beside an adapter that loops, each read of another one waits 5 ms for the interpreter: the
+# whole look of the demo adapter takes half a second, and its import as long again.
+DEADLINE_OF_LATE = 5.0
+
+
 @pytest.fixture
 def scene(tmp_path: Path) -> Iterator[DemoStage]:
     stage = DemoStage(tmp_path)
@@ -200,7 +205,7 @@ def test_an_adapter_that(scene: DemoStage, deed: str) -> None:
             Stranger("bad-agent", scene.environ, scene.work) as second,
             Stranger("good-agent", scene.environ, scene.work) as third,
         ):
-            found = ask(scene, bad, good, deadline=0.5 if deed in badly.LATE else 20.0)
+            found = ask(scene, bad, good, deadline=DEADLINE_OF_LATE if deed in badly.LATE else 20.0)
             rows = {s.seen.owner.pid: s for s in found.sessions if s.seen.owner is not None}
             assert set(rows) == {first.pid, second.pid, third.pid, puppet.pid}
             for pid in (first.pid, second.pid):

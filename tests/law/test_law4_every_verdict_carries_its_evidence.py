@@ -6,10 +6,11 @@ from pathlib import Path
 
 from hypothesis import given
 
+from agentctl.system.identity import ProcessIdentity
+from agentctl.system.proc import boot_id, current
 from agentctl.testing import Stage
 from agentctl.truth.judge import judge
-from agentctl.truth.model import Evidence, ProcessIdentity
-from agentctl.truth.procfs import boot_id, current
+from agentctl.truth.model import Evidence
 from agentctl.truth.survey import Wanted
 from tests.law.asking import agentctl_json, working
 from tests.truth.strategies import bodies
@@ -35,7 +36,7 @@ def openable(piece: Evidence, during: str) -> None:
         pid, _, start = piece.address.removeprefix("proc:").partition("/")[0].partition("@")
         process = current(ProcessIdentity(boot_id(), int(pid), int(start)))
         there = process is not None and (process.alive or piece.claim == "exited")
-        assert there == (piece.claim != "gone"), (during, piece)
+        assert there == (piece.claim not in ("ended", "gone")), (during, piece)
         return
     place, at, where = piece.address.rpartition("@") if "@" in piece.address else (piece.address, "", "")
     path = Path(place.partition("#")[0])
@@ -59,6 +60,9 @@ def test_in_every_state_of_every_agent(stage: Stage) -> None:
     check(stage, "working")
     if stage.can_ask:
         puppet.do("ask")
+        check(stage, "asking")
+        assert puppet.session_id is not None
+        stage.waiting(puppet.session_id)
         check(stage, "waiting")
         puppet.do("work")
     puppet.do("rest")

@@ -21,7 +21,7 @@ from hypothesis.stateful import (
 from agentctl.testing import Puppet, Stage
 from agentctl.truth.model import Session
 from agentctl.truth.survey import Wanted
-from agentctl.wire import shapes
+from agentctl.wire import session as shapes
 from tests.fakes.stages import stages
 from tests.fakes.stranger import Stranger
 from tests.law.asking import LIVE, SOURCES, agentctl_json
@@ -200,6 +200,8 @@ class History(RuleBasedStateMachine):
         actor.doing = step
         actor.session_id = actor.puppet.session_id
         actor.records = self.stage.records(actor.puppet)
+        if step == "ask" and self.undisturbed() and actor.session_id is not None:
+            self.stage.waiting(actor.session_id)  # what is derived counts after a second
 
     def alone(self, actor: Actor) -> bool:
         """Whether its records are nobody else's too, as in one database."""

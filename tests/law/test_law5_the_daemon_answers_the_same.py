@@ -13,12 +13,12 @@ import pytest
 from hypothesis.stateful import initialize, invariant
 
 from agentctl import __version__
-from agentctl.cli import ask
+from agentctl.cli import answer
 from agentctl.cli.verbs import list as list_verb
+from agentctl.daemon_client import protocol
+from agentctl.system import clock, pidfd
+from agentctl.system.identity import ProcessIdentity
 from agentctl.testing import Stage
-from agentctl.truth import clock, pidfd
-from agentctl.truth.model import ProcessIdentity
-from agentctl.wire import lines
 from tests.daemon.serving import Wire, daemon_of, home_of
 from tests.fakes.stages import stages
 from tests.law.asking import agentctl_json, environ_of, working
@@ -30,7 +30,7 @@ from tests.waiting import until
 def by_daemon(stage: Stage, verb: str, *words: str) -> dict[str, Any]:
     """Its answer, and no other."""
     params: dict[str, Any] = {
-        "protocol": lines.PROTOCOL,
+        "protocol": protocol.PROTOCOL,
         "version": __version__,
         "verb": verb,
         "words": [*words, "--json"],
@@ -49,7 +49,7 @@ def by_daemon(stage: Stage, verb: str, *words: str) -> dict[str, Any]:
 def alone(stage: Stage, *words: str) -> dict[str, Any]:
     """What `list` finds by itself, in a process that remembers nothing."""
     given = list_verb.parser().parse_words([*words, "--json"])
-    found = list_verb.answer(given, ask.Asker(environ_of(stage), None, str(stage.root)))
+    found = list_verb.answer(given, answer.Asker(environ_of(stage), None, str(stage.root)))
     return dict(json.loads("".join(found.out)))
 
 

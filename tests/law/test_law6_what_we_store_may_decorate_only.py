@@ -10,12 +10,14 @@ from typing import Any
 
 import pytest
 
-from agentctl.store import cache, ledger
+from agentctl.state import cache, db, launch_writes
+from agentctl.system.identity import ProcessIdentity
+from agentctl.system.proc import boot_id
 from agentctl.testing import Puppet, Stage
-from agentctl.truth.model import Launch, ProcessIdentity
-from agentctl.truth.procfs import boot_id
+from agentctl.truth.model import Launch
 from tests.fakes.demo import DemoStage
 from tests.law.asking import agentctl_json, working
+from tests.running import agentctl_of
 
 # Pi erases its arguments: that it runs headless is known by our having started it so.
 LABELS = ("launch", "entry_point")
@@ -36,7 +38,7 @@ def state(stage: Stage) -> Path:
 
 def note(stage: Stage, puppet: Puppet, name: str) -> None:
     launch = Launch(f"launch-{name}", puppet.identity, puppet.session_id, name, "a group")
-    ledger.begin(str(state(stage) / "state.db"), launch)
+    launch_writes.begin(str(state(stage) / "state.db"), launch)
 
 
 def scene(stage: Stage) -> tuple[str, str]:
@@ -114,7 +116,8 @@ def another_schema(path: Path) -> None:
     connection.close()
 
 
-DAMAGES: list[Callable[[Path], None]] = [rubbish, torn, nulls, directory, fifo, another_schema]
+BROKEN: list[Callable[[Path], None]] = [rubbish, torn, nulls, directory, fifo]
+DAMAGES = [*BROKEN, another_schema]
 
 
 def without_log(path: Path) -> None:
@@ -136,6 +139,22 @@ def test_a_damaged_database_is_told_and_costs_labels_only(
         assert [row["launch"] for row in answer["sessions"]] == [None] * len(answer["sessions"])
         assert str(path) in [problem["source"] for problem in answer["problems"]]
     assert rows(demo) == before
+
+
+@pytest.mark.parametrize("damage", BROKEN, ids=lambda damage: damage.__name__)
+def test_whoever_writes_to_a_damaged_database_is_told_what_to_do(
+    demo: DemoStage, damage: Callable[[Path], None]
+) -> None:
+    path = state(demo) / "state.db"
+    db.open_writable(str(path)).close()
+    without_log(path)
+    damage(path)
+    for words in (("lock", "."), ("prune",)):
+        ran = agentctl_of(demo, *words)
+        assert ran.code == 1, ran
+        first, hint = ran.err.splitlines()
+        assert first.startswith(f"agentctl: {path}: ")
+        assert hint.strip().startswith(("to begin anew, delete it", "move it away"))
 
 
 def test_a_note_we_cannot_read_is_told_and_costs_labels_only(demo: DemoStage) -> None:
@@ -198,8 +217,8 @@ def test_notes_of_nobody_make_no_row(stage: Stage) -> None:
     other_boot = ProcessIdentity("another boot", puppet.pid, puppet.identity.start)
     recycled = puppet.identity._replace(start=puppet.identity.start - 1)
     for number, identity in enumerate((never, other_boot, recycled)):
-        ledger.begin(path, Launch(f"l{number}", identity, None, f"ghost {number}"))
-    ledger.begin(path, Launch("l9", never, "no-such-session", "ghost 9"))
+        launch_writes.begin(path, Launch(f"l{number}", identity, None, f"ghost {number}"))
+    launch_writes.begin(path, Launch("l9", never, "no-such-session", "ghost 9"))
     assert rows(stage) == before
     for verb in VERBS:
         assert [row["launch"] for row in agentctl_json(stage, *verb)["sessions"]] == [None]

@@ -10,8 +10,9 @@ import pytest
 
 import agentctl
 from agentctl.errors import Forbidden, Gone
-from agentctl.store import db
-from agentctl.truth import pidfd, plain, procfs
+from agentctl.state import db
+from agentctl.system import pidfd, proc
+from agentctl.truth import plain
 from agentctl.truth.model import STATUSES, Facts
 from tests.fakes.stranger import Stranger
 
@@ -37,7 +38,7 @@ def test_the_right_pid_with_a_wrong_start_is_refused(stranger: Stranger) -> None
 def test_another_boot_is_refused(stranger: Stranger) -> None:
     with pytest.raises(Gone, match="booted since"):
         pidfd.Handle(stranger.identity._replace(boot="another boot"))
-    assert procfs.current(stranger.identity._replace(boot="another boot")) is None
+    assert proc.current(stranger.identity._replace(boot="another boot")) is None
 
 
 def test_signalling_one_that_ended_raises_gone(stranger: Stranger) -> None:
@@ -110,7 +111,7 @@ def test_no_status_is_stored(tmp_path: Path) -> None:
     assert len(plain.pack(Facts())) == len(Facts._fields)
 
 
-@pytest.mark.parametrize("package", ["truth", "adapters", "asking.py"])
+@pytest.mark.parametrize("package", ["truth", "adapters", "sessions"])
 def test_what_was_told_is_never_read_back_by_who_decides(package: str) -> None:
     """The journal is a record of what was said, for people and for who goes on saying it. A status is
     computed without it: whatever leads to one does not know of it."""

@@ -10,11 +10,12 @@ from pathlib import Path
 
 import pytest
 
+from agentctl.system import proc
 from agentctl.testing import Puppet, Stage
-from agentctl.truth import procfs
-from tests.fakes.doomed import Doomed
+from tests.fakes.doomed import Doomed, alive
 from tests.fakes.stages import stages
 from tests.law.asking import environ_of, working
+from tests.namespaces import pid_namespace
 from tests.running import agentctl_of
 from tests.waiting import until
 
@@ -27,7 +28,7 @@ def demo(tmp_path: Path) -> Iterator[Doomed]:
 
 
 def is_alive(puppet: Puppet) -> bool:
-    process = procfs.current(puppet.identity)
+    process = proc.current(puppet.identity)
     return process is not None and process.alive
 
 
@@ -48,18 +49,10 @@ def test_one_of_two_is_stopped(stage: Stage) -> None:
 @pytest.mark.parametrize("adapter", [stage.adapter for stage in stages()])
 def test_a_reused_pid_is_not_signalled(adapter: str, tmp_path: Path) -> None:
     """In a pid namespace of its own, where the next pid can be chosen."""
-    if os.geteuid() != 0 or shutil.which("unshare") is None:
-        pytest.skip("needs root and unshare(1): only in a pid namespace can the next pid be chosen")
-    unshare = ["unshare", "-pf", "--mount-proc"]
-    probe = subprocess.run(
-        [*unshare, "cat", "/proc/sys/kernel/ns_last_pid"], capture_output=True, check=False
-    )
-    if probe.returncode != 0:
-        pytest.skip(f"no pid namespace to be had here: {probe.stderr.decode().strip()}")
     stage = stages()[0](tmp_path / "outside")  # for its environment alone
     inside = ["-m", "tests.law.stop_a_reused_pid", adapter, str(tmp_path / "inside")]
     done = subprocess.run(
-        [*unshare, sys.executable, *inside],
+        [*pid_namespace(), sys.executable, *inside],
         env=environ_of(stage),
         capture_output=True,
         timeout=100,
@@ -124,4 +117,81 @@ def test_a_launched_one_whose_state_and_shim_are_gone(demo: Doomed) -> None:
     ran = agentctl_of(demo, "stop", session_id)
     assert ran.code == 0, ran
     assert "2 ended, 0 survivors" in ran.out
+    assert demo.living() == []
+
+
+TMUX = shutil.which("tmux")
+
+
+def tmux(demo: Doomed, *words: str) -> str:
+    """As a person calls it from a terminal of their own, which has no mark of any agent."""
+    command = [TMUX or "tmux", "-S", f"{demo.root}/tmux", "-f", "/dev/null", *words]
+    done = subprocess.run(
+        command, env={"PATH": "/usr/bin:/bin", "TERM": "xterm"}, capture_output=True, check=True
+    )
+    return done.stdout.decode().strip()
+
+
+def opened(demo: Doomed, command: str) -> tuple[int, str]:
+    """A window with this in it: its pid and its terminal."""
+    pid, name = tmux(demo, "new-window", "-d", "-P", "-F", "#{pane_pid} #{pane_tty}", command).split()
+    return int(pid), name
+
+
+def typed(demo: Doomed, name: str) -> None:
+    """Lines, until the kernel has noticed: it counts in steps of eight seconds."""
+    pane = tmux(demo, "list-panes", "-a", "-F", "#{pane_id}", "-f", f"#{{==:#{{pane_tty}},{name}}}")
+
+    def moved() -> bool:
+        tmux(demo, "send-keys", "-t", pane, "x", "Enter")
+        return os.stat(name).st_atime > os.stat(name).st_ctime + 2
+
+    until(moved, f"{name} was typed at", beat=0.2)
+
+
+@pytest.mark.skipif(TMUX is None, reason="tmux is not there: its terminals are what this is about")
+def test_a_terminal_that_a_person_uses_is_spared_and_named(demo: Doomed) -> None:
+    """An agent's tool has opened tmux for a server; a person has gone there since and works in it."""
+    agent, session = demo.working()
+    serves = "setsid sleep 1001 & exec sleep 1000"
+    agent.do(f"tool {TMUX} -S {demo.root}/tmux -f /dev/null new-session -d '{serves}'")
+    until(lambda: len(demo.living("sleep")) == 2, "the server runs")
+    servers, (mux,) = demo.living("sleep"), demo.living("tmux: server")
+    pid, name = opened(demo, "exec cat")
+    editor = proc.read_process(pid, proc.boot_id())
+    untouched = proc.read_process(opened(demo, "exec cat")[0], proc.boot_id())
+    typed(demo, name)
+
+    named = {editor.pid: ("cat", name), mux.pid: (" ".join(mux.argv), name)}
+    session_id = session.seen.session_id or ""
+    [planned] = agentctl_of(demo, "stop", session_id, "--dry-run", "--json").json()["planned"]
+    assert {left["pid"]: (left["command"], left["terminal"]) for left in planned["spared"]} == named
+    assert {*(each.pid for each in servers), untouched.pid} <= {
+        each["pid"] for each in planned["processes"]
+    }
+    [forced] = agentctl_of(demo, "stop", session_id, "--force", "--dry-run", "--json").json()["planned"]
+    assert forced["spared"] == []
+    assert set(named) <= {each["pid"] for each in forced["processes"]}
+    told = agentctl_of(demo, "stop", session_id, "--dry-run").out
+    assert f"  pid {editor.pid} would live on: cat: a person uses its terminal, {name}\n" in told
+
+    ran = agentctl_of(demo, "stop", session_id)
+    assert ran.code == 0, ran
+    assert (alive(editor), alive(mux)) == (True, True)
+    assert not any(map(alive, (*servers, untouched)))
+    assert not is_alive(agent)
+    assert f"  pid {editor.pid} lives on: cat: a person uses its terminal, {name}\n" in ran.out
+    assert f"  pid {mux.pid} lives on: " in ran.out
+    assert "--force" in ran.out
+
+
+@pytest.mark.skipif(TMUX is None, reason="tmux is not there: its terminals are what this is about")
+def test_a_terminal_that_a_person_uses_goes_by_force(demo: Doomed) -> None:
+    agent, session = demo.working()
+    agent.do(f"tool {TMUX} -S {demo.root}/tmux -f /dev/null new-session -d cat")
+    until(lambda: demo.living("cat") != [], "it runs")
+    typed(demo, tmux(demo, "list-panes", "-a", "-F", "#{pane_tty}"))
+    ran = agentctl_of(demo, "stop", session.seen.session_id or "", "--force", "--json")
+    assert ran.code == 0, ran
+    assert ran.json()["stopped"][0]["spared"] == []
     assert demo.living() == []

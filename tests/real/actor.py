@@ -16,9 +16,9 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from agentctl.errors import Gone
-from agentctl.truth import procfs
-from agentctl.truth.model import ProcessIdentity
-from agentctl.truth.pidfd import Handle
+from agentctl.system import proc
+from agentctl.system.identity import ProcessIdentity
+from agentctl.system.pidfd import Handle
 from tests.real import native
 from tests.real.book import Told, Who
 from tests.real.tmux import Terminal
@@ -35,7 +35,8 @@ _marks = itertools.count(1)
 
 class Actor:
     def __init__(self, lab: Lab, name: str, body: Body, mark: str) -> None:
-        self.lab, self.name, self.mark = lab, name, mark
+        self.lab, self.name = lab, name
+        self.marks = [mark]  # of all its turns
         self.body = body
         self.session_id: str | None = None
         self.died_at: float | None = None
@@ -99,8 +100,8 @@ class Actor:
         assert self.session_id is not None
         return self.session_id
 
-    def unsettled(self) -> None:
-        self.lab.watcher.unsettled(self.who(), time.time())
+    def unsettled(self, *, since: float | None = None) -> None:
+        self.lab.watcher.unsettled(self.who(), since or time.time())
 
     def is_now(self, status: str, *, since: float | None = None, **more: str) -> None:
         """Declares what is true: `waiting_for`, `outcome`, `blind` as in `Told`."""
@@ -128,6 +129,7 @@ class Actor:
     def leaves(self) -> None:
         """It is about to go on with another session: from now on it is known by its process alone."""
         self.has_id()
+        self.unsettled()  # with that id: what was noted before it was known is its, too
         self._left = self.who()._replace(name=f"{self.session_id}, left by {self.name}", process=None)
         self.session_id, self.mark = None, marked("")[0]
         self.unsettled()
@@ -147,6 +149,15 @@ class Actor:
         return Who(self.name, self.lab.adapter, self.process, self.session_id)
 
     @property
+    def mark(self) -> str:
+        """Of its last turn."""
+        return self.marks[-1]
+
+    @mark.setter
+    def mark(self, mark: str) -> None:
+        self.marks.append(mark)
+
+    @property
     def terminal(self) -> Terminal:
         assert isinstance(self.body, Terminal), f"{self.name} is headless"
         return self.body
@@ -161,10 +172,12 @@ class Actor:
         """The process that is the agent: what we started, or what a launcher of it started."""
         if self.lab.adapter != "codex" or isinstance(self.body, ProcessIdentity):
             return self.launcher
+        if isinstance(self.body, subprocess.Popen) and _is_binary(self.body):
+            return self.launcher
         found: list[ProcessIdentity] = []
 
         def is_there() -> bool:
-            table = procfs.read_table().values()
+            table = proc.read_table().values()
             # by its program: a script called codex has that name, too, until its interpreter runs
             codexes = [p for p in table if p.comm == "codex" and (p.exe or "").endswith("/codex")]
             found[:] = [p.identity for p in codexes if self._below(p.pid)]
@@ -174,7 +187,7 @@ class Actor:
         return found[0]
 
     def _below(self, pid: int) -> bool:
-        table = procfs.read_table()
+        table = proc.read_table()
         while pid > 1 and pid in table:
             if pid == self.launcher.pid:
                 return True
@@ -193,6 +206,13 @@ class Actor:
             self.body.wait()  # a launcher ends right after what it launched
 
 
+def _is_binary(body: subprocess.Popen[bytes]) -> bool:
+    """Whether the agent itself was started, and not a script that starts it."""
+    assert isinstance(body.args, list)
+    with open(str(body.args[0]), "rb") as program:
+        return program.read(4) == b"\x7fELF"
+
+
 def marked(script: str) -> tuple[str, str]:
     """A mark that no other turn has, and the prompt that carries it."""
     mark = f"m{next(_marks)}x{os.getpid()}"
@@ -200,4 +220,4 @@ def marked(script: str) -> tuple[str, str]:
 
 
 def identity_of(pid: int) -> ProcessIdentity:
-    return procfs.read_process(pid, procfs.boot_id()).identity
+    return proc.read_process(pid, proc.boot_id()).identity

@@ -6,7 +6,7 @@ agentctl says the same (`asserting.py`), the benchmark samples it meanwhile (`ac
 
 from typing import NamedTuple, Protocol
 
-from agentctl.truth.model import ProcessIdentity
+from agentctl.system.identity import ProcessIdentity
 
 
 class Told(NamedTuple):

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from agentctl.rehearsal.room import ROOM
+from agentctl.rehearsal.sandbox import ROOM
 from tests.real.desk import Desk, Quiet
 from tests.real.lab import Lab
 from tests.real.pins import CHOSEN, agents, chosen

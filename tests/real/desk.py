@@ -16,9 +16,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any, NamedTuple
 
-from agentctl.truth import procfs
-from agentctl.truth.model import ProcessIdentity
-from agentctl.truth.pidfd import Handle
+from agentctl.system import proc
+from agentctl.system.identity import ProcessIdentity
+from agentctl.system.pidfd import Handle
 from tests.ending import kill
 from tests.real import native
 from tests.real.actor import PATIENCE, marked
@@ -145,9 +145,9 @@ class Desk:
     def process(self, session_id: str) -> ProcessIdentity:
         pid = self.row(session_id)["pid"]
         assert pid is not None, f"{session_id} has no process"
-        return procfs.read_process(pid, procfs.boot_id()).identity
+        return proc.read_process(pid, proc.boot_id()).identity
 
-    def shim(self) -> procfs.Process:
+    def shim(self) -> proc.Process:
         """The only one in the room."""
         [shim] = [process for process in self.others() if process.comm == SHIM]
         return shim
@@ -156,9 +156,9 @@ class Desk:
         """The session that the agent itself keeps this prompt in."""
         return native.session_with(self.adapter, self.lab.home, launched.mark)
 
-    def others(self) -> list[procfs.Process]:
+    def others(self) -> list[proc.Process]:
         """Every process of the room but those that we run in."""
-        table = procfs.read_table()
+        table = proc.read_table()
         ours, pid = set(), os.getpid()
         while pid in table:
             ours.add(pid)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import time
 
-from agentctl.rehearsal import errand
+from agentctl.rehearsal import tool_command
 
 PATIENCE = 60.0  # seconds: its agent may be slow to start
 
 
-class Errand(errand.Errand):
+class Errand(tool_command.Errand):
     def has_begun(self) -> float:
         """Waits until it runs; since when we know."""
         assert self.begun(PATIENCE), f"{self.command} does not run"

@@ -1,6 +1,6 @@
 """One agent's lab: a private home, a model that follows the script, real programs, and agentctl itself.
 
-Lives in a room (agentctl.rehearsal.room). All processes in there are the lab's own, so that closing it
+Lives in a sandbox (agentctl.rehearsal.sandbox). All processes in there are its own, so that closing it
 may end every one of them.
 """
 
@@ -12,16 +12,16 @@ import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from agentctl.rehearsal import recipe, room
+from agentctl.rehearsal import recipe, sandbox
 from agentctl.rehearsal.model.server import Model
-from agentctl.truth import procfs
-from agentctl.truth.model import ProcessIdentity
+from agentctl.system import proc
+from agentctl.system.identity import ProcessIdentity
 from tests.ending import kill
-from tests.real.actor import Actor, Body, marked
+from tests.real.actor import PATIENCE, Actor, Body, marked
 from tests.real.book import Watcher, Who
 from tests.real.errand import Errand
 from tests.real.pins import Pin
@@ -34,7 +34,7 @@ Form = Callable[[str], list[str]]  # a prompt, as words of the command line
 
 class Lab:
     def __init__(self, pin: Pin, root: Path, watcher: Watcher) -> None:
-        assert os.environ.get(room.ROOM), "a lab lives in a room: make test-real"
+        assert os.environ.get(sandbox.ROOM), "a lab lives in a room: make test-real"
         # What a shell starts in the background ignores the one, what nohup starts the other, and so
         # would the agents.
         signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -121,16 +121,32 @@ class Lab:
         """A command for the shell tool of an agent that works in this directory."""
         return Errand(str(directory or self.work), f"errand{next(self._errands)}")
 
-    def agentctl(self, *words: str, **environ: str) -> Ran:
+    def agentctl(self, *words: str, before: Sequence[str] = (), **environ: str) -> Ran:
         """As a person of this home would run it, in the working directory."""
         given = {**self.environ, "PYTHONPATH": SOURCES, "PYTHONDONTWRITEBYTECODE": "1", **environ}
-        return agentctl_in(given, *words, cwd=str(self.work))
+        return agentctl_in(given, *words, cwd=str(self.work), before=before)
 
     def rows(self) -> list[dict[str, Any]]:
         """All sessions, living and ended, as `list` tells them: by turns the daemon, if one runs, and
         itself."""
         told = self.agentctl("list", "-a", "--json", *next(self._ways))
         found: list[dict[str, Any]] = told.json()["sessions"]
+        return found
+
+    def row_with(self, mark: str) -> dict[str, Any]:
+        """The one session with this in its prompt, once it is listed."""
+        found: list[dict[str, Any]] = []
+
+        def is_there() -> bool:
+            found[:] = [row for row in self.rows() if mark in (row["prompt"] or "")]
+            return bool(found)
+
+        until(is_there, f"a row of {mark}", PATIENCE)
+        assert len(found) == 1, found
+        return found[0]
+
+    def row_by_id(self, session_id: str) -> dict[str, Any]:
+        (found,) = [row for row in self.rows() if row["id"] == session_id]
         return found
 
     @property
@@ -143,7 +159,7 @@ class Lab:
         started = self.agentctl("daemon", "start")
         assert started.code == 0, started
         pid = self.agentctl("daemon", "status", "--json").json()["daemon"]["pid"]
-        self.daemon = procfs.read_process(int(pid), procfs.boot_id()).identity
+        self.daemon = proc.read_process(int(pid), proc.boot_id()).identity
         return self.daemon
 
     def kills_daemon(self) -> None:
@@ -154,7 +170,7 @@ class Lab:
 
     @property
     def daemon_runs(self) -> bool:
-        now = procfs.current(self.daemon) if self.daemon is not None else None
+        now = proc.current(self.daemon) if self.daemon is not None else None
         return now is not None and now.alive
 
     def repository(self, directory: Path) -> Path:
@@ -170,16 +186,19 @@ class Lab:
         """Ends every process in the room but those that this one runs in."""
         self.model.stop()
         ours = _ancestors(os.getpid())
-        while left := [p for p in procfs.read_table().values() if p.alive and p.pid not in ours]:
+        while left := [p for p in proc.read_table().values() if p.alive and p.pid not in ours]:
             for process in left:
                 kill(process.identity)
 
-    def enters(self, body: Body, mark: str, session_id: str | None = None) -> Actor:
-        """Also for what another program started: its process is then all there is of it."""
+    def enters(
+        self, body: Body, mark: str, session_id: str | None = None, *, since: float | None = None
+    ) -> Actor:
+        """Also for what another program started: its process is then all there is of it. `since`: it was
+        there before we found it."""
         actor = Actor(self, f"{self.adapter} {len(self.actors) + 1}", body, mark)
         actor.session_id = session_id
         self.actors.append(actor)
-        actor.unsettled()  # it is there
+        actor.unsettled(since=since)  # it is there
         return actor
 
 
@@ -195,7 +214,7 @@ def row_of(rows: list[dict[str, Any]], who: Who) -> dict[str, Any] | None:
 
 
 def _ancestors(pid: int) -> set[int]:
-    table, found = procfs.read_table(), set()
+    table, found = proc.read_table(), set()
     while pid in table:
         found.add(pid)
         pid = table[pid].parent

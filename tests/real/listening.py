@@ -2,6 +2,7 @@
 
 - Every declared status comes to be the last word on its session, so that all were told, in order.
 - `session.stopped` is never told of a session while its process lives; started and stopped come in turn.
+- `session.waiting` is told no more often than the driver has declared it.
 - Nobody says `unknown`, but of a beginning; and no gap is told but one for each time that the daemon was
   away, and for what the driver did that was over before anybody could look.
 """
@@ -10,20 +11,21 @@ from __future__ import annotations
 
 import os
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from agentctl.cli.summon import LOG
-from agentctl.control.observer import AWAY
-from agentctl.control.story import ANOTHER
+from agentctl.daemon_client.start import LOG
 from agentctl.errors import Gone
-from agentctl.store import journal
-from agentctl.truth import clock
+from agentctl.state import journal
+from agentctl.system import clock
+from agentctl.system.identity import ProcessIdentity
+from agentctl.system.pidfd import Handle
 from agentctl.truth.event import Event
-from agentctl.truth.model import ProcessIdentity
-from agentctl.truth.pidfd import Handle
+from agentctl.watch.observer import AWAY
+from agentctl.watch.story import ANOTHER
 from tests.real.book import Told, Watcher, Who
 from tests.waiting import until
 
@@ -42,6 +44,7 @@ class Listening:
         self._book: list[tuple[float, str]] = []
         self._done: list[tuple[float, Who]] = []  # when something was done to whom
         self._declared: dict[str | None, float] = {}  # since when the driver knows of a session
+        self._waits: list[Who] = []  # who was declared to wait, each time
 
     def unsettled(self, who: Who, at: float) -> None:
         self._first.unsettled(who, at)
@@ -54,6 +57,8 @@ class Listening:
     def told(self, who: Who, now: Told, since: float) -> None:
         self._first.told(who, now, since)
         self._book.append((since, f"{who.name} ({who.session_id}): {now}"))
+        if now.status == "waiting":
+            self._waits.append(who)
         if self.deaf:
             return
         if now.status != "stopped":
@@ -68,6 +73,7 @@ class Listening:
             return
         events = self.events()
         wrong = [*_out_of_turn(events), *_odd(e for e in events if not self._brief(e))]
+        wrong += _false_waits(events, self._waits)
         assert not wrong, "\n".join([*wrong, self.script()])
 
     @property
@@ -185,6 +191,19 @@ def _odd(events: Iterable[Event]) -> list[str]:
         elif event.type in ("session.unknown", "events.gap"):
             wrong.append(f"told without a reason: {_line(event)}")
     return wrong + ["a daemon came back and told no gap"] * away
+
+
+def _false_waits(events: Iterable[Event], declared: Iterable[Who]) -> list[str]:
+    """Those beyond what was declared of that process."""
+    left = Counter(who.process.address for who in declared if who.process is not None)
+    wrong = []
+    for event in events:
+        if event.type == "session.waiting":
+            process = process_of(event) or ""
+            left[process] -= 1
+            if left[process] < 0:
+                wrong.append(f"told to wait, and did not: {_line(event)}")
+    return wrong
 
 
 def _lives(process: ProcessIdentity) -> bool:

@@ -21,7 +21,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from agentctl.rehearsal import room
+from agentctl.rehearsal import sandbox
 from tests.real.pins import CHOSEN, PROJECT, Pin, agents, folder, pins
 
 BUILD = PROJECT / "build" / "real"
@@ -101,7 +101,7 @@ def start(pin: Pin, words: Sequence[str], into: Path) -> subprocess.Popen[bytes]
     path = os.pathsep.join([str(pin.commands), os.environ.get("PATH", os.defpath)])
     with open(log(pin, into), "wb") as output:
         return subprocess.Popen(
-            room.words(
+            sandbox.words(
                 [*pytest, f"--junit-xml={report(pin, into)}", *words], [str(folder()), str(into)]
             ),
             cwd=PROJECT,
@@ -142,7 +142,7 @@ def read_result(path: Path, code: int) -> Result:
 def missing(wanted: Sequence[Pin]) -> list[str]:
     """Why the suite cannot run here: a line each, with what to do."""
     found = []
-    obstacle = room.obstacle()
+    obstacle = sandbox.obstacle()
     if obstacle is not None:
         found.append(
             f"no room can be made for the agents ({obstacle}): "

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from agentctl.truth.pidfd import Handle
+from agentctl.system.pidfd import Handle
 from tests.ending import kill
 from tests.real.actor import PATIENCE
 from tests.real.desk import Desk, Launched

@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import os
+import shutil
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
-from agentctl.adapters.markers import NAMES
-from tests.real.actor import marked
+from agentctl.adapters.environment import NAMES
+from agentctl.rehearsal import recipe
+from tests.real.actor import PATIENCE, marked
 from tests.real.desk import AT_ONCE, Desk, Launched
 from tests.real.facts import facts_of
 from tests.real.pins import chosen
 from tests.real.tmux import Terminal
 from tests.running import SOURCES, Ran
+from tests.waiting import until
 
 PIN = chosen()
 FAILING = facts_of(PIN).failing if PIN else {}
@@ -145,6 +150,75 @@ def test_the_marks_of_other_agents_do_not_reach_it(desk: Desk) -> None:
     desk.opens(launched)
     assert desk.agentctl("wait", launched.id).code == 0
     assert desk.native_id(launched) == launched.id
+
+
+def test_two_at_once_into_a_home_that_has_nothing_yet(desk: Desk) -> None:
+    """An agent that makes a database on its first start is waited for by the second."""
+    home = desk.lab.root / f"{desk.work.name}.home"
+    home.mkdir()
+    places = [desk.directory(), desk.directory()]
+    trusted = (str(places[1]),)
+    place = recipe.Place(str(home), str(places[0]), desk.lab.model.url, trusted)
+    environ = {**recipe.environment(desk.lab.recipe, place, desk.lab.path), **AT_ONCE}
+    mark, prompt = marked("[[gate=%]] count")
+    with ThreadPoolExecutor(2) as pool:
+        words = ("launch", desk.adapter, "-p", prompt, *desk.facts.unasked)
+        ran = list(pool.map(lambda cwd: desk.agentctl(*words, cwd=cwd, environ=environ), places))
+    assert [each.code for each in ran] == [0, 0], ran
+    ids = {each.lines[0] for each in ran}
+    rows = desk.agentctl("list", "--json", environ=environ).json()["sessions"]
+    assert {(row["id"], row["status"]) for row in rows} == {(id_, "running") for id_ in ids}
+    desk.lab.model.open(mark)
+    assert desk.agentctl("wait", *ids, environ=environ).code == 0
+    desk.nobody_is_left()
+
+
+def test_without_our_state_it_keeps_its_id_and_its_directory(desk: Desk) -> None:
+    launched = desk.launches("[[gate=%]] count", "--timeout", "1h")
+    desk.held(launched)
+    before = desk.process(launched.id)
+    shutil.rmtree(desk.lab.home / ".agentctl")
+    [row] = desk.agentctl("list", "--json").json()["sessions"]
+    assert (row["id"], row["pid"], row["status"]) == (launched.id, before.pid, "running")
+    refused = desk.agentctl("launch", desk.adapter, "-p", "me too")
+    assert (refused.code, launched.id in refused.err) == (4, True), refused
+    with desk.follows("wait", launched.id) as waiting:
+        stopped = desk.agentctl("stop", launched.id)
+        assert (stopped.code, "0 survivors" in stopped.out) == (0, True), stopped
+        waiting.says(launched.id)
+    assert desk.locked() == []
+    desk.nobody_is_left()
+
+
+def test_its_end_is_known_beside_one_that_sits_at_its_prompt(desk: Desk) -> None:
+    desk.lab.tui(cwd=desk.lab.work)
+    until(lambda: bool(desk.agentctl("list", "--json").json()["sessions"]), "it is listed", PATIENCE)
+    ran = desk.agentctl("launch", desk.adapter, "-p", "say hello", "--wait", *desk.facts.unasked)
+    assert (ran.code, "completed, exit code 0" in ran.err) == (0, True), ran
+    assert desk.row(ran.lines[0])["exit_code"] == 0
+
+
+@pytest.mark.parametrize("way", ["exec", "call"])
+def test_through_a_wrapper_that_runs_it_under_another_name(desk: Desk, way: str) -> None:
+    """As Nix, Homebrew or a person's own script do. The program is a copy of the real one's."""
+    program = Path(os.path.realpath(desk.lab.program))
+    if program.read_bytes()[:4] != b"\x7fELF":
+        pytest.skip(f"{desk.adapter} is a script here: it has its interpreter's name anyway")
+    renamed = desk.lab.root / "another-name"
+    if not renamed.exists():
+        shutil.copy2(program, renamed)
+    wrapper = desk.work.parent / f"{desk.work.name}.wrapper"
+    before = "exec " if way == "exec" else ""
+    wrapper.write_text(f'#!/bin/sh\n{before}{renamed} "$@"\nexit $?\n')
+    wrapper.chmod(0o755)
+    name = f"AGENTCTL_ADAPTER_{desk.adapter.upper().replace('-', '_')}_BINARY"
+    launched = desk.launches("[[gate=%]] count", environ={name: str(wrapper)})
+    desk.held(launched)
+    [row] = desk.agentctl("list", "--json").json()["sessions"]
+    assert (row["id"], row["status"]) == (launched.id, "running")
+    desk.opens(launched)
+    assert desk.agentctl("wait", launched.id).code == 0
+    desk.nobody_is_left()
 
 
 def _left_nothing(desk: Desk, kept_before: set[str]) -> None:

@@ -2,10 +2,20 @@
 
 from __future__ import annotations
 
+import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 
-from tests.real.actor import PATIENCE
+import pytest
+
+from agentctl.system import proc
+from agentctl.system.proc import Process
+from tests.fakes.containers import UNSHARE
+from tests.fakes.doomed import alive
+from tests.real.actor import PATIENCE, marked
 from tests.real.desk import Desk
+from tests.real.errand import Errand
 from tests.running import SOURCES
 from tests.waiting import until
 
@@ -77,6 +87,43 @@ def test_stopped_at_its_prompt_though_we_did_not_start_it(desk: Desk) -> None:
     assert "0 survivors" in ran.lines[0]
     desk.nobody_is_left(but="tmux")
     assert desk.row(session_id)["status"] == "stopped"
+
+
+def test_stopped_beside_another_in_a_container_of_its_own(desk: Desk) -> None:
+    """Both are process 1 where they are, and their commands name them by that number."""
+    if desk.adapter != "opencode":
+        pytest.skip("the commands of this agent know it by more than its pid")
+    with _contained(desk) as (agent, errand), _contained(desk) as (neighbour, its_errand):
+        assert agent.inner_pid() == neighbour.inner_pid() == 1
+        ran = desk.agentctl("stop", f"pid:{agent.pid}")
+        assert ran.code == 0, ran
+        assert "0 survivors" in ran.out
+        assert not alive(agent)
+        assert not errand.runs
+        assert alive(neighbour)
+        assert its_errand.runs
+
+
+@contextmanager
+def _contained(desk: Desk) -> Iterator[tuple[Process, Errand]]:
+    """A headless agent as process 1 of a container, once its command runs."""
+    errand = desk.lab.errand(desk.work)
+    _, prompt = marked(f"[[tool={errand.command}]] work")
+    started = subprocess.Popen(
+        [*UNSHARE, desk.lab.program, *desk.lab.recipe.headless(prompt)],
+        env={**desk.lab.environ, "PWD": str(desk.work)},
+        cwd=desk.work,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    try:
+        errand.has_begun()
+        [agent] = [each for each in proc.read_table().values() if each.parent == started.pid]
+        yield agent, errand
+    finally:
+        started.kill()
+        started.wait()
 
 
 def _how(line: str) -> str:

@@ -38,4 +38,4 @@ def test_the_agent_says_its_pinned_version(tmp_path: Path) -> None:
 def test_no_network_but_loopback_and_no_process_but_the_rooms() -> None:
     assert [name for _, name in socket.if_nameindex()] == ["lo"]
     one = Path("/proc/1/cmdline").read_bytes().split(b"\0")
-    assert b"agentctl.rehearsal.room" in one
+    assert b"agentctl.rehearsal.sandbox" in one

@@ -1,11 +1,11 @@
 """A step as plain values: both kinds have the documented fields, and say what is to be said."""
 
 from agentctl.rehearsal.expect import Signal, Telling, compare
+from agentctl.rehearsal.follow import Sighting
 from agentctl.rehearsal.report import not_reached, reached
-from agentctl.rehearsal.sight import Sighting
 from agentctl.truth.judge import judge
 from agentctl.truth.model import Evidence, Observation, Session
-from agentctl.wire.rehearsed import STEP_FIELDS
+from agentctl.wire.doctor import STEP_FIELDS
 
 NAMES = [name for name, _, _ in STEP_FIELDS]
 EVIDENCE = (

@@ -5,10 +5,10 @@ from pathlib import Path
 import pytest
 
 from agentctl.errors import StartFailed, Unsupported
-from agentctl.rehearsal import room, visit
+from agentctl.rehearsal import sandbox, visit
 from tests.fakes.talking_claude import TalkingStage
 
-REASON = room.obstacle(read_only=True)
+REASON = sandbox.obstacle(read_only=True)
 needs_a_room = pytest.mark.skipif(REASON is not None, reason=f"no room can be had here: {REASON}")
 
 

@@ -5,19 +5,19 @@ from pathlib import Path
 
 import pytest
 
-from agentctl.rehearsal import room, walk
+from agentctl.rehearsal import sandbox, walk
 
 
 def test_outside_a_room_nothing_is_started(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.delenv(room.ROOM, raising=False)
+    monkeypatch.delenv(sandbox.ROOM, raising=False)
     assert walk.main(["claude-code", "/bin/true", "1"]) == 2
     assert "in a room" in capsys.readouterr().err
 
 
 def test_wrong_words_are_a_usage_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(room.ROOM, "1")
+    monkeypatch.setenv(sandbox.ROOM, "1")
     assert walk.main(["claude-code"]) == 2
 
 

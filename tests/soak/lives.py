@@ -13,10 +13,10 @@ from pathlib import Path
 from random import Random
 
 from agentctl.errors import Gone
+from agentctl.system import proc
+from agentctl.system.identity import ProcessIdentity
+from agentctl.system.pidfd import Handle
 from agentctl.testing import Puppet, Stage
-from agentctl.truth import procfs
-from agentctl.truth.model import ProcessIdentity
-from agentctl.truth.pidfd import Handle
 from tests.running import Ran
 from tests.soak.book import Book, Fuse, Held, Launch, Lock, Run, now
 from tests.soak.scene import Scene
@@ -207,7 +207,7 @@ class Slot:
         if not pieces:
             return None  # ended already
         pid, start = pieces[0]["address"].removeprefix("proc:").split("/")[0].split("@")
-        return ProcessIdentity(procfs.boot_id(), int(pid), int(start))
+        return ProcessIdentity(proc.boot_id(), int(pid), int(start))
 
     def doomed(self) -> None:
         """It dies before it has a session."""

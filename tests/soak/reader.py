@@ -6,7 +6,7 @@ import threading
 from pathlib import Path
 
 from agentctl.errors import SourceError
-from agentctl.store import journal
+from agentctl.state import journal
 from agentctl.truth.event import Event
 from tests.soak.book import Book, now
 

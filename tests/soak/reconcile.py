@@ -7,10 +7,10 @@ from collections.abc import Iterator
 from fnmatch import fnmatchcase
 from typing import Any
 
-from agentctl.control.observer import AWAY
-from agentctl.control.story import ANOTHER
-from agentctl.store.outbox import Delivery
+from agentctl.state.outbox import Delivery
 from agentctl.truth.event import Event
+from agentctl.watch.observer import AWAY
+from agentctl.watch.story import ANOTHER
 from tests.soak.book import Book, Launch, Run
 from tests.soak.flapping import Got
 from tests.soak.scene import WANTED

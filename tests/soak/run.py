@@ -21,9 +21,9 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from agentctl.rehearsal import room
-from agentctl.store import fuses, locks, outbox
-from agentctl.truth import procfs
+from agentctl.rehearsal import sandbox
+from agentctl.state import fuses, locks, outbox
+from agentctl.system import proc
 from tests.soak import reconcile
 from tests.soak.book import Book, now
 from tests.soak.flapping import Flapping
@@ -93,9 +93,9 @@ class Soak:
             "processes": [(p.pid, p.comm) for p in others],
         }
 
-    def _others(self) -> list[procfs.Process]:
+    def _others(self) -> list[proc.Process]:
         """All in the room but its first process and ourselves."""
-        return [p for p in procfs.read_table().values() if p.alive and p.pid not in (1, os.getpid())]
+        return [p for p in proc.read_table().values() if p.alive and p.pid not in (1, os.getpid())]
 
     def _rows(self, query: str) -> list[tuple[object, ...]]:
         connection = sqlite3.connect(self.notes, timeout=10)
@@ -163,7 +163,7 @@ def main() -> int:
     parser.add_argument("--seed", default=str(time.time_ns()))
     parser.add_argument("--keep", type=Path, help="keep the journal and the logs here")
     given = parser.parse_args()
-    if not os.environ.get(room.ROOM):
+    if not os.environ.get(sandbox.ROOM):
         return _in_a_room(given.keep)
     with tempfile.TemporaryDirectory(prefix="soak-", ignore_cleanup_errors=True) as root:
         _hear_no_agents(Path(root) / "agents.err")
@@ -208,14 +208,14 @@ def _keep(soak: Soak, where: Path) -> None:
 
 def _in_a_room(keep: Path | None) -> int:
     """This very program once more."""
-    if why := room.obstacle():
+    if why := sandbox.obstacle():
         print(f"no room to play in: {why}", file=sys.stderr)
-        return room.NO_ROOM
+        return sandbox.NO_ROOM
     kept = [str(keep)] if keep is not None else []
     if keep is not None:
         keep.mkdir(parents=True, exist_ok=True)
     words = [sys.executable, "-m", "tests.soak.run", *sys.argv[1:]]
-    command = room.words(words, kept)
+    command = sandbox.words(words, kept)
     return os.spawnv(os.P_WAIT, command[0], command)
 
 

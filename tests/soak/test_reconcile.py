@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from agentctl.control.observer import AWAY
-from agentctl.store.outbox import Delivery
+from agentctl.state.outbox import Delivery
 from agentctl.truth.event import Event
+from agentctl.watch.observer import AWAY
 from tests.soak import reconcile
 from tests.soak.book import Book, Fuse, Held, Launch, Lock, Run, Watch
 from tests.soak.flapping import Got

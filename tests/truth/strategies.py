@@ -4,10 +4,11 @@ from typing import get_args
 
 from hypothesis import strategies as st
 
+from agentctl.system.identity import ProcessIdentity
+from agentctl.system.proc import Process
 from agentctl.truth.bind import METHODS, Tie
 from agentctl.truth.judge import ENDINGS, WAITING_FOR
-from agentctl.truth.model import Authority, Claim, Evidence, ProcessIdentity
-from agentctl.truth.procfs import Process
+from agentctl.truth.model import Authority, Claim, Evidence
 
 times = st.none() | st.floats(0, 4e9)
 codes = st.none() | st.sampled_from([0, 1, 2, 126, 130, 137, 143, 255, -2, -9, -15])

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentctl.truth import procfs
-from agentctl.truth.bind import METHODS, Method, Tie, bind, nobody, twins
-from agentctl.truth.procfs import Process
+from agentctl.system import proc
+from agentctl.system.proc import Process
+from agentctl.truth.bind import METHODS, Method, Tie, bind, gone, suspected, twins
 from tests.truth.strategies import process, ties
 
 ONE, TWO = process(10), process(20)
@@ -139,25 +139,28 @@ class Placed(Process):
 @pytest.mark.parametrize(("started", "suspect"), [(90, True), (110, False)])
 def test_a_loose_process_that_was_there_may_be_the_writer(started: int, suspect: bool) -> None:
     loose = Placed(10, started * 100, "/elsewhere")
-    found = nobody([loose], 1, boot_time=0.0, written_at=100.0)
-    assert found.claim == ("ambiguous" if suspect else "gone")
-    assert ("pid 10" in found.note) == suspect
+    found = suspected([loose], boot_time=0.0, written_at=100.0)
+    assert (found is not None) == suspect
+    if found is not None:
+        assert found.claim == "ambiguous"
+        assert "pid 10" in found.note
 
 
 @pytest.mark.parametrize("may", [True, False])
 def test_an_adapter_may_know_who_cannot_be_the_writer(may: bool) -> None:
     loose = Placed(10, 9_000, "/w")
-    found = nobody([loose], 1, boot_time=0.0, written_at=100.0, may=lambda _: may)
-    assert found.claim == ("ambiguous" if may else "gone")
+    found = suspected([loose], boot_time=0.0, written_at=100.0, may=lambda _: may)
+    assert (found is not None) == may
 
 
 def test_who_wrote_at_an_unknown_time_may_be_anyone() -> None:
     loose = Placed(10, 99_999, "/elsewhere")
-    assert nobody([loose], 1, boot_time=0.0, written_at=None).claim == "ambiguous"
+    assert suspected([loose], boot_time=0.0, written_at=None) is not None
 
 
 def test_nobody_left_is_the_kernel_s_word() -> None:
-    found = nobody([], 0, boot_time=0.0, written_at=5.0)
+    assert suspected([], boot_time=0.0, written_at=5.0) is None
+    found = gone(0)
     assert (found.claim, found.authority, found.address) == ("gone", "kernel", "/proc")
 
 
@@ -204,6 +207,6 @@ def test_a_real_fork_is_a_twin_and_a_real_exec_is_none(tmp_path: Path) -> None:
         assert parent.stdin is not None
         assert parent.stdout is not None
         forked, again = map(int, parent.stdout.readline().split())
-        family = [procfs.read_process(pid, procfs.boot_id()) for pid in (parent.pid, forked, again)]
+        family = [proc.read_process(pid, proc.boot_id()) for pid in (parent.pid, forked, again)]
         assert twins(family) == {forked}
         parent.stdin.close()

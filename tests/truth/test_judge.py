@@ -10,6 +10,7 @@ from tests.truth.strategies import bodies, codes, details, evidences
 
 ALIVE = Evidence("alive", "proc:7@1", "kernel")
 GONE = Evidence("gone", "/proc", "kernel")
+ENDED = Evidence("ended", "/exit", "kernel")
 AMBIGUOUS = Evidence("ambiguous", "proc:7@1", "derived", note="pid 7 or pid 8")
 HIDDEN = Evidence("hidden", "/s.jsonl", "journal", note="permission denied")
 PARKED = Evidence("idle", "/7.json", "record", note="parked", trusted=False)
@@ -51,6 +52,9 @@ def exited(code: int | None) -> Evidence:
         ([GONE, AMBIGUOUS], "unknown", "unknown", None),
         ([GONE, HIDDEN], "unknown", "unknown", None),
         ([ALIVE, AMBIGUOUS], "running", "unknown", None),
+        ([ALIVE, ENDED], "running", "unknown", None),
+        ([ENDED, AMBIGUOUS], "unknown", "unknown", None),
+        ([Evidence("ended", "/7.json", "record")], "unknown", "unknown", None),
         # only the kernel's word makes it alive or dead
         ([Evidence("alive", "/7.json", "record")], "unknown", "unknown", None),
         ([Evidence("gone", "/s.jsonl", "journal"), said("idle")], "unknown", "unknown", None),

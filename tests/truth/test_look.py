@@ -13,16 +13,19 @@ from typing import Any
 import pytest
 
 from agentctl.errors import Forbidden, Gone, Malformed
-from agentctl.truth import clock, procfs
-from agentctl.truth.look import Environ, Look, home
-from agentctl.truth.memory import Stamp
+from agentctl.paths import home
+from agentctl.system import clock, file_holders, proc
+from agentctl.system.proc import Process
+from agentctl.testing.player import wait_for_program
+from agentctl.truth.look import Environ, Look
 from agentctl.truth.model import Evidence, Facts
-from agentctl.truth.procfs import Process
+from agentctl.truth.warm import Stamp
 from tests.fakes.stranger import Stranger
 from tests.truth.strategies import process
 from tests.waiting import until
 
 NOBODY = 65534
+INIT = {1: process(1, parent=0, start=0)}  # without it, others are hidden from us
 UNLISTED = 54321
 
 
@@ -53,7 +56,7 @@ def test_a_long_look_does_not_date_processes_back(monkeypatch: pytest.MonkeyPatc
             pass
         return {}
 
-    monkeypatch.setattr(procfs, "read_table", long_read)
+    monkeypatch.setattr(proc, "read_table", long_read)
     assert Look.take({}).boot_time > clock.boot_time(time.time()) - 0.2
 
 
@@ -119,12 +122,12 @@ def test_the_fate_of_a_process_that_a_record_names(tmp_path: Path) -> None:
 
         assert fate(identity.start) == []
         (reused,) = fate(identity.start - 1)
-        assert (reused.claim, reused.authority) == ("gone", "kernel")
+        assert (reused.claim, reused.authority) == ("ended", "kernel")
         stranger.end(reap=False)
-        gone, exited = fate(identity.start)
-        assert (gone.claim, exited.claim, exited.value) == ("gone", "exited", -signal.SIGKILL)
-    (gone,) = fate(identity.start)
-    assert "does not exist any more" in gone.note
+        ended, exited = fate(identity.start)
+        assert (ended.claim, exited.claim, exited.value) == ("ended", "exited", -signal.SIGKILL)
+    (ended,) = fate(identity.start)
+    assert "does not exist any more" in ended.note
 
 
 # settings
@@ -200,7 +203,7 @@ def test_a_process_without_home_lives_in_its_own_user_s(look: Look, tmp_path: Pa
         extra_groups=[],
     ) as child:
         try:
-            made = procfs.read_process(child.pid, procfs.boot_id())
+            made = proc.read_process(child.pid, proc.boot_id())
             assert home(look.environ_of(made)) == pwd.getpwuid(NOBODY).pw_dir
         finally:
             child.kill()
@@ -317,18 +320,18 @@ def test_no_process_vanishing_ends_the_look(tmp_path: Path) -> None:
 
 
 def test_what_was_written_after_we_looked_is_proven_by_nothing() -> None:
-    look = Look({}, {}, now=time.time() - 1)
-    assert look.unowned(look.now - 1).claim == "gone"
-    assert look.unowned(look.now + 0.5).claim == "hidden"
+    look = Look(INIT, {}, now=time.time() - 1)
+    assert look.unowned(look.now - 1, path="/x").claim == "gone"
+    assert look.unowned(look.now + 0.5, path="/x").claim == "hidden"
 
 
 def test_a_stamp_of_the_future_may_be_a_newcomer_s() -> None:
     """Mostly the clock was set back: then nobody is new, and all who may have written it are known."""
-    before = procfs.read_table()
+    before = proc.read_table()
     child = subprocess.Popen(["cat"], stdin=subprocess.PIPE, env={"OURS": "yes"})
     try:
-        until(lambda: "OURS" in procfs.read_process(child.pid, "").environ(), "it is what it is")
-        with_it = {**before, child.pid: procfs.read_process(child.pid, procfs.boot_id())}
+        wait_for_program(child.pid)
+        with_it = {**before, child.pid: proc.read_process(child.pid, proc.boot_id())}
         for table, comms, claim in (
             (before, {"cat"}, "hidden"),
             (before, {"no-such-program"}, "gone"),
@@ -336,9 +339,32 @@ def test_a_stamp_of_the_future_may_be_a_newcomer_s() -> None:
         ):
             look = Look(table, {}, now=time.time(), confine="OURS=yes")
             look.comms = frozenset(comms)
-            assert look.unowned(look.now + 3600).claim == claim
+            assert look.unowned(look.now + 3600, path="/x").claim == claim
     finally:
         child.communicate(timeout=20)
+
+
+@pytest.mark.parametrize(
+    ("uid", "environ", "claim"),
+    [
+        (0, {}, "hidden"),  # as after `sudo -E`
+        (os.geteuid(), {}, "hidden"),  # as seen from inside a user namespace
+        (os.geteuid() + 1, {}, "gone"),
+        (0, {"AGENTCTL_ALONE": "1"}, "gone"),
+    ],
+)
+def test_a_process_outside_of_the_confinement_whose_settings_are_withheld(
+    uid: int, environ: dict[str, str], claim: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def withheld(self: Process) -> dict[str, str]:
+        raise Forbidden("/proc", "withheld")
+
+    monkeypatch.setattr(Process, "environ", withheld)
+    monkeypatch.setattr(Process, "uid", uid)
+    outsider = proc.read_process(os.getpid(), proc.boot_id())
+    look = Look({**INIT, outsider.pid: outsider}, environ, now=time.time(), confine="A=b")
+    look.comms, look.owns = frozenset({outsider.comm}), lambda process: True
+    assert look.unowned(look.now - 1, path="/x").claim == claim
 
 
 def test_the_moment_of_a_look_is_before_its_processes() -> None:
@@ -354,24 +380,28 @@ def test_another_user_s_process_is_no_suspect_for_our_session() -> None:
         pytest.skip("only root can start a process as somebody else")
     other = subprocess.Popen(["cat"], stdin=subprocess.PIPE, user=NOBODY)
     try:
-        its, ours = (procfs.read_process(pid, procfs.boot_id()) for pid in (other.pid, os.getpid()))
-        look = Look({}, {}, now=time.time() + 60)
+        wait_for_program(other.pid)
+        its, ours = (proc.read_process(pid, proc.boot_id()) for pid in (other.pid, os.getpid()))
+        look = Look(INIT, {}, now=time.time() + 60)
         look.loose = (its,)
-        assert look.unowned(look.now, uid=NOBODY).claim == "ambiguous"
-        assert look.unowned(look.now, uid=4242).claim == "gone"
-        assert look.unowned(look.now).claim == "ambiguous"  # whose file it is is not known
+        assert look.unowned(look.now, uid=NOBODY, path="/x").claim == "ambiguous"
+        assert look.unowned(look.now, uid=4242, path="/x").claim == "gone"
+        assert look.unowned(look.now, path="/x").claim == "ambiguous"  # whose file it is is not known
         look.loose = (its, ours)
-        assert look.unowned(look.now, uid=4242).note.startswith(f"pid {os.getpid()}:")  # root may
+        assert look.unowned(look.now, uid=4242, path="/x").note.startswith(
+            f"pid {os.getpid()}:"
+        )  # root may
     finally:
         other.communicate(timeout=20)
 
 
 def test_a_suspect_that_has_ended_is_none() -> None:
     ended = subprocess.Popen(["cat"], stdin=subprocess.PIPE)
-    look = Look({}, {}, now=time.time() + 60)
-    look.loose = (procfs.read_process(ended.pid, procfs.boot_id()),)
+    wait_for_program(ended.pid)
+    look = Look(INIT, {}, now=time.time() + 60)
+    look.loose = (proc.read_process(ended.pid, proc.boot_id()),)
     ended.communicate(timeout=20)
-    assert look.unowned(look.now, uid=os.getuid()).claim == "gone"
+    assert look.unowned(look.now, uid=os.getuid(), path="/x").claim == "gone"
 
 
 def test_a_clock_that_was_set_forward_proves_nobody_younger() -> None:
@@ -379,13 +409,31 @@ def test_a_clock_that_was_set_forward_proves_nobody_younger() -> None:
     to have begun after that. What the kernel stamped for it tells otherwise."""
     child = subprocess.Popen(["cat"], stdin=subprocess.PIPE)
     try:
-        its = procfs.read_process(child.pid, procfs.boot_id())
+        wait_for_program(child.pid)
+        its = proc.read_process(child.pid, proc.boot_id())
         assert its.began(0.0) < time.time()  # somebody has looked at it before
         written = time.time()
-        look = Look({}, {}, now=time.time() + 3600)
-        look.loose = (procfs.read_process(child.pid, procfs.boot_id()),)
+        look = Look(INIT, {}, now=time.time() + 3600)
+        look.loose = (proc.read_process(child.pid, proc.boot_id()),)
         assert abs(look.started_at(its) - written) < 60
-        assert look.unowned(written).claim == "ambiguous"
-        assert look.unowned(written - 1000).claim == "gone", "before it began by either clock"
+        assert look.unowned(written, path="/x").claim == "ambiguous"
+        assert look.unowned(written - 1000, path="/x").claim == "gone", "before it began by either clock"
     finally:
         child.communicate(timeout=20)
+
+
+def test_a_lock_of_the_same_number_on_another_file_system_is_nobody_s(
+    tmp_path: Path, stranger: Stranger
+) -> None:
+    """The kernel's table of locks names a file by its number, which other file systems have too."""
+    path = tmp_path / "thread.lock"
+    path.touch()
+    holder = subprocess.Popen(["flock", str(path), "cat"], stdin=subprocess.PIPE)
+    try:
+        inode = path.stat().st_ino
+        until(lambda: inode in file_holders.lock_holders(), "it is locked")
+        look = Look.take({})
+        look._locks.update({inode: {*file_holders.lock_holders()[inode], stranger.pid}})
+        assert [process.pid for process in look.lock_holders(str(path))] == [holder.pid]
+    finally:
+        holder.communicate()

@@ -7,12 +7,23 @@ from pathlib import Path
 import pytest
 
 from agentctl.errors import Gone, Malformed
+from agentctl.system.files import tail
+from agentctl.system.proc import boot_id, read_process
 from agentctl.truth.bind import Tie, bind
 from agentctl.truth.judge import judge
 from agentctl.truth.look import Look
-from agentctl.truth.model import Evidence, Facts, Observation, Turn
-from agentctl.truth.observe import ended, facts_or_none, living, said, transcript
-from agentctl.truth.procfs import boot_id, read_process
+from agentctl.truth.model import Claim, Evidence, Facts, Observation, Turn
+from agentctl.truth.observe import (
+    ended,
+    facts_or_none,
+    living,
+    said,
+    settled,
+    settles_at,
+    torn,
+    transcript,
+    unless_prompted,
+)
 from agentctl.truth.survey import Wanted
 
 TURN = Turn("idle", "completed", 5.0, 120, "turn over")
@@ -133,3 +144,77 @@ def test_a_transcript_that_is_not_there(look: Look, tmp_path: Path) -> None:
     seen = Observation("somebody", "s", (), transcript=str(tmp_path / "fifo"))
     assert list(transcript(seen, look)) == []
     assert [p.kind for p in look.problems] == ["malformed"]
+
+
+# a wait that is derived
+
+
+@pytest.mark.parametrize(
+    ("age", "trusted"), [(0.0, False), (0.9, False), (1.0, True), (60.0, True), (-60.0, False)]
+)
+def test_a_derived_wait_counts_once_it_has_held_for_a_second(age: float, trusted: bool) -> None:
+    wait = settled(
+        Evidence("waiting", "/s", "derived", 100.0, "permission", "no process runs it"), 100 + age
+    )
+    alive = Evidence("alive", "proc:1@1", "kernel")
+    assert (judge((alive, wait)).status == "waiting") == trusted
+    assert judge((alive, wait)).activity == ("waiting" if trusted else "unknown")
+    assert settles_at(Observation("x", "s", (alive, wait))) == (None if trusted else 101.0)
+
+
+def test_a_derived_wait_of_which_nobody_knows_since_when_does_not_count() -> None:
+    assert not settled(Evidence("waiting", "/s", "derived"), 100.0).trusted
+
+
+@pytest.mark.parametrize(
+    "said_outright",
+    [
+        Evidence("waiting", "/s.json", "record", 100.0),
+        Evidence("waiting", "/s.jsonl@1", "journal", 100.0),
+        Evidence("working", "/s", "derived", 100.0),
+        Evidence("waiting", "/s", "derived", 1.0, trusted=False),
+    ],
+)
+def test_all_else_stays_as_it_is(said_outright: Evidence) -> None:
+    assert settled(said_outright, 100.0) == said_outright
+    assert settles_at(Observation("x", "s", (said_outright,))) is None
+
+
+# a torn line
+
+
+def test_what_a_line_that_is_not_complete_leaves_of_the_turn(look: Look, path: str) -> None:
+    """Of a live session nothing: that line may say what it does now. Of an ended one all."""
+
+    def half(path: str, look: Look) -> Facts:
+        return Facts(turn=torn(TURN, tail(path)))
+
+    bound = bind([Tie("s", read_process(os.getpid(), boot_id()), "held open", path)])["s"]
+    assert judge(living(look, bound, path, facts_or_none(look, path, half)).evidence).status == "idle"
+    with open(path, "ab") as file:
+        file.write(b'{"half')
+    facts = facts_or_none(look, path, half)
+    verdict = judge(living(look, bound, path, facts).evidence)
+    assert (verdict.status, verdict.activity) == ("running", "unknown")
+    assert look.problems == [], "it may be complete in a moment"
+    os.utime(path, (0, look.now - 5))
+    facts_or_none(look, path, half)
+    assert [p.message for p in look.problems] == ["its last line is not complete"]
+    assert all(piece.trusted for piece in said(facts, path))
+
+
+@pytest.mark.parametrize(
+    ("claim", "at", "trusted"),
+    [
+        ("idle", 99.0, False),
+        ("idle", None, False),
+        ("idle", 99.999, False),
+        ("idle", 100.0, True),
+        ("working", 99.0, True),
+    ],
+)
+def test_who_has_its_prompt_is_not_idle_before_its_own_turn(
+    claim: Claim, at: float | None, trusted: bool
+) -> None:
+    piece = Evidence(claim, "/x@1", "journal", at)
+    assert unless_prompted(piece, 100.0).trusted is trusted

@@ -10,15 +10,18 @@ from pathlib import Path
 import pytest
 
 from agentctl.errors import Forbidden, Gone, Malformed
+from agentctl.system.identity import ProcessIdentity
+from agentctl.system.proc import Process, boot_id, read_process
 from agentctl.truth.look import Look
-from agentctl.truth.model import Evidence, Facts, Launch, Observation, ProcessIdentity, Tokens
-from agentctl.truth.procfs import Process, boot_id, read_process
+from agentctl.truth.model import Evidence, Facts, Launch, Observation, Tokens
 from agentctl.truth.survey import Registered, Survey, Wanted, survey
 from tests.fakes.badly import Adapter, Bad, registered, told
 from tests.fakes.stranger import Stranger
+from tests.truth.strategies import process as made
 from tests.waiting import until
 
 MARK = "SURVEYED"
+INIT = made(1, parent=0, start=0)  # without it, others are hidden from us
 
 
 @pytest.fixture
@@ -93,7 +96,7 @@ def test_what_a_late_one_gave_in_time_is_kept(environ: dict[str, str], one: Stra
 
     slow = Slow("slow", "", "bad-agent")
     try:
-        found = ask(environ, [slow], deadline=0.2)
+        found = ask(environ, [slow], deadline=1.0)
         assert [s.verdict.activity for s in found.sessions] == ["working"]
         assert [p.kind for p in found.problems] == ["late"]
     finally:
@@ -140,7 +143,7 @@ def test_the_others_do_not_wait_for_the_slow(
 def test_many_that_hang_share_the_time(environ: dict[str, str], one: Stranger) -> None:
     hung = [Bad(f"hung{number}", "hangs") for number in range(4)]
     try:
-        found = ask(environ, [*hung, Adapter("good", "bad-agent")], deadline=0.3)
+        found = ask(environ, [*hung, Adapter("good", "bad-agent")], deadline=2.0)
         assert [(p.adapter, p.kind) for p in found.problems] == [(f"hung{n}", "late") for n in range(4)]
         assert [s.seen.adapter for s in found.sessions if s.seen.session_id] == ["good"]
     finally:
@@ -179,7 +182,7 @@ def test_one_that_exits_or_hangs_while_it_is_loaded_hides_nobody(
 
     try:
         known = [Registered("exits", None, exits), Registered("hangs", None, hangs)]
-        found = ask(environ, [*known, Adapter("good", "bad-agent")], deadline=0.3)
+        found = ask(environ, [*known, Adapter("good", "bad-agent")], deadline=2.0)
         assert [(p.adapter, p.kind) for p in found.problems] == [("exits", "broken"), ("hangs", "late")]
         assert "hangs" not in found.took
         assert found.took["exits"] >= 0
@@ -201,7 +204,7 @@ def test_whose_it_is_could_not_be_told_leaves_it_a_suspect(
             raise ValueError("cannot tell")
 
         def history(self, look: Look, wanted: Wanted) -> Iterable[Observation]:
-            yield Observation(look.adapter, "old", (look.unowned(look.now),))
+            yield Observation(look.adapter, "old", (look.unowned(look.now, path="/x"),))
 
     found = ask(environ, [Choking("choking", "bad-agent")], Wanted())
     assert [s.verdict.status for s in found.sessions] == ["unknown"]
@@ -216,7 +219,7 @@ def test_candidates_for_a_session_are_no_suspects_for_others(
             yield Observation(look.adapter, "mine", (either,), candidates=look.owned)
 
         def history(self, look: Look, wanted: Wanted) -> Iterable[Observation]:
-            yield Observation(look.adapter, "old", (look.unowned(look.now),))
+            yield Observation(look.adapter, "old", (look.unowned(look.now, path="/x"),))
 
     found = ask(environ, [Torn("torn", "bad-agent")], Wanted())
     rows = {s.seen.session_id: s.verdict.status for s in found.sessions}
@@ -296,6 +299,68 @@ def test_an_adapter_that_falls_over_a_vanished_process_looks_anew(
         assert found.problems == []
 
 
+def test_nor_over_one_that_its_files_name_and_that_vanished(
+    environ: dict[str, str], tmp_path: Path
+) -> None:
+    """It is named anew each time: looking anew must come to an end."""
+
+    class Recognising(Adapter):
+        def recognised(self, look: Look) -> Iterable[Process]:
+            return [then]
+
+        def live(self, look: Look) -> Iterator[Observation]:
+            for process in look.owned:
+                goes.end()
+                process.environ()
+                yield told(look, process)
+
+    with (
+        Stranger("any-name", environ, tmp_path) as goes,
+        Stranger("bad-agent", environ, tmp_path) as stays,
+    ):
+        then = goes.process
+        look = Look({1: INIT, **{p.pid: p for p in (then, stays.process)}}, environ, time.time())
+        found = survey(look, [registered(Recognising("r", "bad-agent"))], deadline=20.0)
+        assert [s.seen.session_id for s in found.sessions] == [f"{stays.pid} of r"]
+        assert found.problems == []
+
+
+def test_one_that_tells_nothing_any_more_and_lives_is_a_suspect(
+    environ: dict[str, str], one: Stranger
+) -> None:
+    """The kernel takes a large process down for tens of milliseconds, and shows nothing of it then."""
+
+    class Emptied(Adapter):
+        def owns(self, process: Process) -> bool:
+            raise Gone(process.identity.address, "no such process")
+
+        def history(self, look: Look, wanted: Wanted) -> Iterable[Observation]:
+            yield Observation("e", "s-1", (look.unowned(look.now, path="/x"),))
+
+    look = Look({1: INIT, one.pid: one.process}, environ, time.time())
+    found = survey(look, [registered(Emptied("e", "bad-agent"))], Wanted(), deadline=20.0)
+    assert [s.verdict.status for s in found.sessions] == ["unknown"]
+
+
+def test_nor_over_a_suspect_that_vanished(environ: dict[str, str], tmp_path: Path) -> None:
+    """One of which nobody could tell whose it is may run what has ended; then it has ended itself."""
+
+    class Unsure(Adapter):
+        def owns(self, process: Process) -> bool:
+            raise Forbidden("exe", "withheld")
+
+        def history(self, look: Look, wanted: Wanted) -> Iterable[Observation]:
+            for process in look.loose:
+                goes.end()
+                process.environ()
+            yield Observation("u", "s-1", (look.unowned(look.now - 60, path="/x"),))
+
+    with Stranger("bad-agent", environ, tmp_path) as goes:
+        look = Look({1: INIT, goes.pid: goes.process}, environ, time.time())
+        found = survey(look, [registered(Unsure("u", "bad-agent"))], Wanted(), deadline=20.0)
+        assert [(s.seen.session_id, s.verdict.status) for s in found.sessions] == [("s-1", "stopped")]
+
+
 def test_facts_of_the_wrong_type_are_left_out_and_told(environ: dict[str, str], one: Stranger) -> None:
     class Loose(Adapter):
         def live(self, look: Look) -> Iterator[Observation]:
@@ -369,12 +434,14 @@ def parting() -> Iterator[subprocess.Popen[bytes]]:
     goes on, it is there, and nothing tells any more what it was."""
     script = (
         "import ctypes, sys, threading, time\n"
+        "open('/proc/self/comm', 'w').write('parting')\n"
         "threading.Thread(target=time.sleep, args=[600]).start()\n"
         "sys.stdin.read()\n"
         "ctypes.CDLL(None).syscall(60, 0)\n"
     )
     child = subprocess.Popen([sys.executable, "-c", script], stdin=subprocess.PIPE)
     try:
+        until(lambda: read_process(child.pid, boot_id()).comm == "parting", "it is called that")
         yield child
     finally:
         child.kill()
@@ -399,9 +466,9 @@ def test_no_session_is_stopped_while_a_process_that_may_run_it_is_being_taken_do
 ) -> None:
     class Ended(Adapter):
         def history(self, look: Look, wanted: Wanted) -> Iterable[Observation]:
-            yield Observation("late", "s-1", (look.unowned(look.now, lambda _: False),))
+            yield Observation("late", "s-1", (look.unowned(look.now, lambda _: False, path="/x"),))
 
-    look = Look({ending.pid: ending}, {}, time.time())
+    look = Look({1: INIT, ending.pid: ending}, {}, time.time())
     (row,) = survey(look, [registered(Ended("late", known_as or ending.comm))], Wanted()).sessions
     assert row.verdict.status == status
 
@@ -415,11 +482,67 @@ def test_nor_if_it_began_to_end_while_its_adapter_looked(parting: subprocess.Pop
             return ()
 
         def history(self, look: Look, wanted: Wanted) -> Iterable[Observation]:
-            yield Observation("late", "s-1", (look.unowned(look.now, lambda _: False),))
+            yield Observation("late", "s-1", (look.unowned(look.now, lambda _: False, path="/x"),))
 
     process = read_process(parting.pid, boot_id())
     _ = process.cwd  # described while it lived
-    look = Look({process.pid: process}, {}, time.time())
+    look = Look({1: INIT, process.pid: process}, {}, time.time())
     found = survey(look, [registered(Late("late", process.comm))], Wanted(), deadline=20.0)
     assert [row.verdict.status for row in found.sessions] == ["unknown"]
     assert found.problems == []
+
+
+class Half(Adapter):
+    """Finds one session of a process, and takes the other for an ended one: as OpenCode's server is
+    bound to its last session alone once its arguments are gone."""
+
+    def live(self, look: Look) -> Iterable[Observation]:
+        for process in look.owned:
+            alive = Evidence("alive", process.identity.address, "kernel")
+            yield Observation("half", "s-1", (alive,), owner=process)
+
+    def history(self, look: Look, wanted: Wanted) -> Iterable[Observation]:
+        for session_id in ("s-1", "s-2"):
+            gone = look.unowned(look.now, lambda _: False, path="/x")
+            yield Observation("half", session_id, (gone,))
+
+
+def test_half_an_answer_on_one_that_began_to_end_is_none(parting: subprocess.Popen[bytes]) -> None:
+    class Late(Half):
+        def live(self, look: Look) -> Iterable[Observation]:
+            if look.owned:
+                part(parting)
+            yield from super().live(look)
+
+    process = read_process(parting.pid, boot_id())
+    _ = process.cwd  # described while it lived
+    look = Look({1: INIT, process.pid: process}, {}, time.time())
+    found = survey(look, [registered(Late("half", process.comm))], Wanted(), deadline=20.0)
+    assert [row.verdict.status for row in found.sessions] == ["unknown", "unknown"]
+
+
+def test_nor_is_one_on_a_process_that_its_locks_give_away_while_it_is_taken_down(
+    ending: Process,
+) -> None:
+    class Locked(Half):
+        def recognised(self, look: Look) -> Iterable[Process]:
+            return [ending]
+
+    look = Look({1: INIT, ending.pid: ending}, {}, time.time())
+    found = survey(look, [registered(Locked("half", "another"))], Wanted())
+    assert [row.verdict.status for row in found.sessions] == ["unknown", "unknown"]
+
+
+@pytest.mark.parametrize("ends", [False, True])
+def test_one_outside_of_the_confinement_may_be_what_is_being_taken_down(
+    ending: Process, parting: subprocess.Popen[bytes], monkeypatch: pytest.MonkeyPatch, *, ends: bool
+) -> None:
+    if ends:
+        parting.kill()
+        parting.wait()
+    else:
+        monkeypatch.setattr("agentctl.truth.look.TAKEN_DOWN", 0.05)
+    look = Look({1: INIT, ending.pid: ending}, {}, time.time(), confine="NO=BODY")
+    found = survey(look, [registered(Half("half", ending.comm))], Wanted()).sessions
+    status = "stopped" if ends else "unknown"
+    assert [row.verdict.status for row in found] == [status, status]

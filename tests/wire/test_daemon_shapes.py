@@ -1,7 +1,7 @@
 """The JSON of `daemon status`."""
 
 from agentctl.wire.daemon_shapes import DAEMON_FIELDS, daemon
-from agentctl.wire.shapes import VERSION
+from agentctl.wire.session import VERSION
 
 
 def test_none_runs() -> None:

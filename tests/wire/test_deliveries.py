@@ -2,8 +2,8 @@
 
 import json
 
-from agentctl.config_said import Setting
-from agentctl.config_targets import Webhook
+from agentctl.config.sources import Setting
+from agentctl.config.targets import Webhook
 from agentctl.wire.deliveries import (
     DELIVERY_FIELDS,
     TARGET_FIELDS,

@@ -5,18 +5,11 @@ import json
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentctl.truth.model import (
-    Evidence,
-    Facts,
-    Launch,
-    Observation,
-    ProcessIdentity,
-    Session,
-    Tokens,
-    Verdict,
-)
-from agentctl.truth.procfs import Process
-from agentctl.wire import encode, shapes
+from agentctl.system.identity import ProcessIdentity
+from agentctl.system.proc import Process
+from agentctl.truth.model import Evidence, Facts, Launch, Observation, Session, Tokens, Verdict
+from agentctl.wire import encode
+from agentctl.wire import session as shapes
 
 texts = st.text(st.characters(codec=None))  # lone surrogates too: other programs write them
 counts = st.none() | st.integers()

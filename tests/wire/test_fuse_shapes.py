@@ -1,7 +1,7 @@
 """Fuses as scripts see them."""
 
-from agentctl.truth.fuse import BURNING, FIRED, Action, Claim, Fuse, Moment
-from agentctl.truth.model import ProcessIdentity
+from agentctl.state.fuse import BURNING, FIRED, Action, Claim, Fuse, Moment
+from agentctl.system.identity import ProcessIdentity
 from agentctl.wire import fuse_shapes
 
 NOW = Moment("boot", 20.0, 2000.0)

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from agentctl import config
+from agentctl.config import settings
 from agentctl.truth.event import Event
 from agentctl.wire import notify_shapes
 
@@ -21,7 +21,7 @@ command = "say x"
 
 def test_targets(tmp_path: Path) -> None:
     (tmp_path / "config.toml").write_text(SETTINGS)
-    found = config.load({"AGENTCTL_HOME": str(tmp_path)}).notify
+    found = settings.load({"AGENTCTL_HOME": str(tmp_path)}).notify
     last = Event("notify.quiet", 0.0, None, "pi", "4f2a", None, {"data": {"why": "you are there"}})
     told = notify_shapes.targets(found.values(), {"desk": last}, {"phone": 2})
     desk, phone, mine = told["targets"]

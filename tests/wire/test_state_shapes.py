@@ -2,9 +2,10 @@
 
 import json
 
-from agentctl.truth.lock import Lock
-from agentctl.truth.model import Problem, ProcessIdentity
-from agentctl.truth.procfs import namespace
+from agentctl.state.lock import Lock
+from agentctl.system.identity import ProcessIdentity
+from agentctl.system.proc import namespace
+from agentctl.truth.model import Problem
 from agentctl.wire import state_shapes
 
 PERSON = Lock("/d", "", None, None, "me", "because", 0.0, 60.0)

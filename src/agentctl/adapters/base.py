@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, cast
 
+from agentctl.system.proc import Process
 from agentctl.truth.look import Look
 from agentctl.truth.model import Message, Observation
-from agentctl.truth.procfs import Process
 from agentctl.truth.survey import Wanted
 
 if TYPE_CHECKING:
@@ -73,7 +73,8 @@ class Adapter(Protocol):
 
 class Foreseeing(Protocol):
     """What an adapter may have besides, so that the daemon is woken by the first sign of a session and
-    need not look for it now and then."""
+    need not look for it now and then. Or `works_unseen = True`, if its idle sessions may begin to work
+    without a change of any file: then the daemon looks when one has written to its terminal."""
 
     def signs(self, seen: Observation, look: Look) -> Iterable[str]:
         """Files that will change, or come, when this live process of ours begins a session or writes

@@ -12,12 +12,14 @@ from typing import TYPE_CHECKING
 from agentctl.adapters.base import Place, Wanted
 from agentctl.adapters.registry import COMMS
 from agentctl.errors import Gone, SourceError
-from agentctl.truth import files, jsonl
+from agentctl.paths import home
+from agentctl.system import files, jsonl
+from agentctl.system.proc import Process
 from agentctl.truth.bind import Tie, bind
-from agentctl.truth.look import Environ, Look, home
+from agentctl.truth.look import Environ, Look
 from agentctl.truth.model import PROMPT_CAP, Evidence, Facts, Message, Observation, Tokens, Turn
 from agentctl.truth.observe import ended, facts_or_none, living, transcript
-from agentctl.truth.procfs import Process
+from agentctl.truth.visibility import namespace_of_pids
 
 if TYPE_CHECKING:
     from agentctl.adapters.plans import Command, LaunchRequest, StopPlan
@@ -61,13 +63,12 @@ class Demo:
     def resume(self, seen: Observation, request: LaunchRequest) -> Command:
         return _command(request, "--resume", seen.session_id or "")._replace(expected=seen.session_id)
 
-    def stop_plan(self, seen: Observation) -> StopPlan:
+    def stop_plan(self, seen: Observation) -> StopPlan:  # noqa: ARG002 - it ends like any other
         from signal import SIGINT, SIGTERM
 
         from agentctl.adapters.plans import StopPlan
 
-        told = (("DEMO_AGENT_PID", str(seen.owner.pid)),) if seen.owner is not None else ()
-        return StopPlan(signals=((SIGINT, 3.0), (SIGTERM, 3.0)), markers=told)
+        return StopPlan(((SIGINT, 3.0), (SIGTERM, 3.0)), pid_markers=("DEMO_AGENT_PID",))
 
     def places(self, look: Look) -> Iterable[Place]:
         for root in look.roots(_root):
@@ -89,8 +90,9 @@ def _command(request: LaunchRequest, *words: str) -> Command:
     if request.system_prompt is not None:
         raise UsageError("the demo agent has no system prompt to append to")
     model = ("--model", request.model) if request.model is not None else ()
+    # -P: where it works there may be an agentctl.py of somebody else
     return Command(
-        (sys.executable, "-m", MODULE, *words, *model, *request.native, "-"),
+        (sys.executable, "-P", "-m", MODULE, *words, *model, *request.native, "-"),
         request.cwd,
         request.prompt.encode(),
         announced=_announced,
@@ -100,7 +102,11 @@ def _command(request: LaunchRequest, *words: str) -> Command:
 def _announced(line: bytes) -> str | None:
     """Its first line of output is its session's id."""
     text = line.decode(errors="replace").strip()
-    return text if len(text) == 36 and text.count("-") == 4 else None
+    return text if _is_id(text) else None
+
+
+def _is_id(value: object) -> bool:
+    return isinstance(value, str) and len(value) == 36 and value.count("-") == 4
 
 
 def _root(environ: Environ) -> str | None:
@@ -116,11 +122,15 @@ def _record(path: str, look: Look) -> jsonl.Record | None:
     except SourceError as error:
         look.unreadable(error)
         return None
-    told = record is not None and isinstance(record.get("session"), str)
-    if record is None or not told or not str(record.get("procStart")).isdigit():
+    told = record is not None and _is_id(record.get("session"))
+    if record is None or not told or not _is_start(record.get("procStart")):
         look.problem("malformed", "not a record of a live process", path)
         return None
     return record
+
+
+def _is_start(value: object) -> bool:
+    return isinstance(value, str) and value.isascii() and value.isdigit() and len(value) < 20
 
 
 def _left_behind(root: str, look: Look) -> dict[str, tuple[Evidence, ...]]:
@@ -130,10 +140,20 @@ def _left_behind(root: str, look: Look) -> dict[str, tuple[Evidence, ...]]:
         path, pid = f"{root}/live/{name}", name.removesuffix(".json")
         record = _record(path, look) if pid.isdigit() else None
         if record is not None:
-            fate = tuple(look.fate(int(pid), int(record["procStart"]), path))
+            fate = tuple(_fate(int(pid), record, path, look))
             if fate:
                 found[str(record["session"])] = fate
     return found
+
+
+def _fate(pid: int, record: jsonl.Record, path: str, look: Look) -> Iterator[Evidence]:
+    """A number means nothing outside of the pid namespace that it was given in."""
+    written_in = record.get("namespace", namespace_of_pids())
+    if written_in != namespace_of_pids():
+        note = f"its record was written in another pid namespace ({written_in}), out of our sight"
+        yield Evidence("hidden", path, "record", note=note)
+    else:
+        yield from look.fate(pid, int(record["procStart"]), path)
 
 
 def _tie(process: Process, look: Look) -> Tie | None:

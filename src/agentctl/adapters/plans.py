@@ -1,5 +1,5 @@
 """What an adapter says of starting, resuming and stopping its agent. Described here, done in
-`control/`: an adapter starts nothing itself. Never imported on the hot path.
+`launch/` and `stop/`: an adapter starts nothing itself. Never imported on the hot path.
 """
 
 from __future__ import annotations
@@ -60,6 +60,9 @@ class Command(NamedTuple):
     # Environment variables made of what the request has there, and so to stand in its place, whoever
     # set that.
     extended: tuple[tuple[str, str], ...] = ()
+    # A file that the agent makes on its first start, if a second one that starts meanwhile would fail:
+    # the launches wait for each other until it is there.
+    creates: str | None = None
 
 
 class StopPlan(NamedTuple):
@@ -68,7 +71,10 @@ class StopPlan(NamedTuple):
 
     signals: tuple[tuple[Signals, float], ...] = ((SIGINT, 5.0), (SIGTERM, 5.0))
     # Names and values in the environment of its tools' processes. They find those that outlived it
-    # and have another parent by now.
+    # and have another parent by now. No two sessions may have the same: a pid is not such a value.
     markers: tuple[tuple[str, str], ...] = ()
     refusal: str = ""  # why it must not be ended by signals, if so (a supervisor starts it again)
     instead: str = ""  # and what to do instead
+    # Names of variables in which its tools find its pid. The number is compared only with tools in its
+    # own pid namespace: in each container the pids begin at 1 again.
+    pid_markers: tuple[str, ...] = ()

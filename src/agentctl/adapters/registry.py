@@ -8,23 +8,34 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import cast
 
+from agentctl.adapters import roots
 from agentctl.adapters.base import Adapter
 from agentctl.errors import UsageError
+from agentctl.system.program import BINARY_RUNTIMES, SCRIPT_RUNTIMES
+from agentctl.truth.look import Look
 from agentctl.truth.survey import Registered
 
 GROUP = "agentctl.adapters"
 
-# Process names per agent: a cheap first sieve; `owns` decides. "node" and "bun" run Pi until it has
-# renamed itself; "#.#.#" is a binary named after its version, as Claude's own installer makes them.
+RUNTIMES = SCRIPT_RUNTIMES | BINARY_RUNTIMES
+# Names of processes and binaries per agent: a cheap first sieve; `owns` decides. A name that ends in "#"
+# stands for all that begin so; "#.#.#" is a binary named after its version, as Claude's own installer
+# makes them. A wrapper's name (`.claude-wrapped`) counts as the plain one.
 COMMS: Mapping[str, frozenset[str]] = {
-    "claude-code": frozenset({"claude", "claude.exe", "#.#.#"}),
-    "codex": frozenset({"codex"}),
-    "opencode": frozenset({"opencode", "opencode.exe"}),
-    "pi": frozenset({"pi", "node", "MainThread", "bun", "pi-rust", "pi_agent_rust"}),
+    "claude-code": frozenset({"claude", "claude.exe", "claude-#", "#.#.#"}) | RUNTIMES,
+    "codex": frozenset({"codex", "codex-#", "codex.exe"}) | BINARY_RUNTIMES,
+    "opencode": frozenset({"opencode", "opencode.exe", "opencode-#"}) | BINARY_RUNTIMES,
+    "pi": frozenset({"pi", "pi-#", "pi_agent_rust"}) | RUNTIMES,
     "demo": frozenset({"demo-agent"}),
+}
+# Agents that can be recognised by their files, under any name.
+TRACES: Mapping[str, Callable[[Look], bool]] = {
+    "claude-code": roots.claude_leaves_traces,
+    "codex": roots.codex_leaves_traces,
+    "opencode": roots.opencode_leaves_traces,
 }
 BUILT_IN: Mapping[str, str] = {
     "claude-code": "agentctl.adapters.claude_code:ClaudeCode",
@@ -58,7 +69,7 @@ def load(name: str) -> Adapter:
 
 def _register(name: str, target: str) -> Registered:
     if name in COMMS:
-        return Registered(name, COMMS[name], lambda: _import(target))
+        return Registered(name, COMMS[name], lambda: _import(target), TRACES.get(name))
     # A third party's process names are known only to itself, and importing it is the survey's
     # business: behind the fence.
     return Registered(name, None, lambda: _import(target))

@@ -9,15 +9,19 @@ import time
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from agentctl import __version__, paths
-from agentctl.cli import summon, text
-from agentctl.control import dismiss, holder, programs
+from agentctl import __version__, paths, text
+from agentctl.cli import daemon_parts
+from agentctl.daemon_client import client as rpc
+from agentctl.daemon_client import lock_file
+from agentctl.daemon_client import start as summon
+from agentctl.daemon_client import stop as dismiss
+from agentctl.durations import age
 from agentctl.errors import Fault, NoDaemon, NotFound, SourceError, StartFailed, Unreachable
-from agentctl.lengths import age
-from agentctl.store import journal
-from agentctl.truth.clock import parse
-from agentctl.truth.look import home as home_directory
-from agentctl.wire import daemon_shapes, rpc
+from agentctl.paths import home as home_directory
+from agentctl.process import ours
+from agentctl.state import journal
+from agentctl.system.clock import parse
+from agentctl.wire import daemon_shapes
 
 Environ = Mapping[str, str]
 
@@ -27,18 +31,18 @@ def start(environ: Environ, *, foreground: bool) -> int:
         return _become(environ)
     home = summon.home_of(environ)
     try:
-        with rpc.connect(home) as client:
-            told = client.hello()
-        print(f"the daemon runs already: agentctl {told.version}, pid {told.pid}")
+        client, how = rpc.connect(home), "the daemon runs already"
     except NoDaemon:
-        with summon.start(environ) as client:
-            told = client.hello()
-        print(f"started: agentctl {told.version}, pid {told.pid}")
+        client, how = summon.start(environ), "started"
+    with client:
+        told = client.hello()
+        print(f"{how}: agentctl {told.version}, pid {told.pid}", flush=True)
+        daemon_parts.warn(client)
     return 0
 
 
 def _become(environ: Environ) -> int:
-    argv = programs.daemon()
+    argv = ours.daemon()
     sys.stdout.flush()
     try:
         os.execve(argv[0], argv, summon.surroundings(environ, supervised=True))  # noqa: S606 - ourselves
@@ -73,7 +77,9 @@ def show_status(environ: Environ, *, as_json: bool) -> int:
     elif told is None:
         print(text.one_line(f"no daemon runs for {home}; agentctl daemon start starts it"))
     else:
-        print("\n".join(_lines(told, home_directory(environ))))
+        print("\n".join(_lines(told, home_directory(environ))), flush=True)
+    if told is not None:
+        daemon_parts.show(told.get("parts"))
     return 3 if told is None else 0
 
 
@@ -83,7 +89,7 @@ def _status(home: str) -> dict[str, Any] | None:
         with rpc.connect(home) as client:
             told = client.call("daemon.status")
     except NoDaemon:
-        found = holder.proven(home)
+        found = lock_file.proven(home)
         if found is None:
             return None
         raise Unreachable(

@@ -6,10 +6,11 @@ import os
 import sys
 from collections.abc import Mapping
 
-from agentctl.cli import summon, text
+from agentctl import text
+from agentctl.daemon_client import start
 from agentctl.errors import Gone, NotFound
-from agentctl.truth import files
-from agentctl.truth.files import translated
+from agentctl.system import files
+from agentctl.system.files import translated
 
 WHOLE = 1 << 22  # bytes: more than a log grows to
 
@@ -51,7 +52,7 @@ class Log:
 
 
 def show(environ: Mapping[str, str], number: int, *, follow: bool) -> int:
-    log = Log(f"{summon.home_of(environ)}/{summon.LOG}")
+    log = Log(f"{start.home_of(environ)}/{start.LOG}")
     try:
         _print(log.last(number))
     except Gone as error:
@@ -64,7 +65,7 @@ def show(environ: Mapping[str, str], number: int, *, follow: bool) -> int:
 
 def _follow(log: Log) -> int:
     """Until interrupted."""
-    from agentctl.truth.watch import Watch
+    from agentctl.system.waiter import Watch
 
     with Watch() as watch:
         while True:

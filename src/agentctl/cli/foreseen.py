@@ -8,8 +8,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from agentctl import paths
-from agentctl.control.order import Order, Prepared
-from agentctl.wire import shapes
+from agentctl.launch.order import Order, Prepared
+from agentctl.text import one_line
+from agentctl.wire import session
 
 Description = Mapping[str, Any]
 
@@ -59,19 +60,20 @@ def lines(told: Description) -> str:
         ("on-complete", told["on_complete"]),
         ("timeout", f"{told['timeout_s']:g} s" if told["timeout_s"] else None),
     ]
-    return "\n".join(f"{name:<12}{value}" for name, value in shown if value)
+    # a model may stand in the transcript that is resumed, a name in a file that came with a repository
+    return "\n".join(f"{name:<12}{one_line(value)}" for name, value in shown if value)
 
 
 def show(told: list[Description], *, as_json: bool) -> None:
     if as_json:
-        print(json.dumps({"version": shapes.VERSION, "launches": told}, indent=1))
+        print(json.dumps({"version": session.VERSION, "launches": told}, indent=1))
     else:
         print("\n\n".join(lines(each) for each in told))
 
 
 def _in_the_way(order: Order) -> str | None:
     """Why it would be refused, if so."""
-    from agentctl.store import locks
+    from agentctl.state import locks
 
     state = paths.state_directory(os.environ)
     found = locks.holders(paths.notes_file(state), order.command.cwd) if state is not None else []

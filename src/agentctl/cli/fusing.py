@@ -10,16 +10,19 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from agentctl import paths
-from agentctl.cli import ask, locking, table, text
-from agentctl.cli.table import Cell, Column
+from agentctl import paths, text
+from agentctl.cli import answer
+from agentctl.config import settings
+from agentctl.durations import age, left
 from agentctl.errors import Ambiguous, NoDaemon, NotFound, Refused, SourceError, Unreachable, UsageError
-from agentctl.lengths import age, left
-from agentctl.store import fuses, locks
-from agentctl.truth import fuse as clocks
-from agentctl.truth.fuse import BURNING, CANCELLED, FIRING, Action, Fuse, Moment
-from agentctl.truth.look import home
+from agentctl.paths import home
+from agentctl.state import fuse as clocks
+from agentctl.state import fuses, locks
+from agentctl.state.column import is_text
+from agentctl.state.fuse import BURNING, CANCELLED, FIRING, Action, Fuse, Moment
 from agentctl.truth.model import Problem
+from agentctl.view import table
+from agentctl.view.table import Cell, Column
 from agentctl.wire import fuse_shapes
 
 LAYOUT = (
@@ -31,6 +34,7 @@ LAYOUT = (
 )
 NAME = re.compile("[a-z0-9_.-]{1,64}")
 CANDIDATES = 5  # in a message
+NOT_TEXT = "what needs such bytes can be in a script, and the script's name here"
 
 
 def notes() -> str:
@@ -44,17 +48,12 @@ def actions(*, stop: bool, run: str | None, emit: str | None, webhook: str | Non
     """In the order in which they are done. Raises UsageError."""
     if run is not None and not run.strip():
         raise UsageError("an empty command", "example: --run 'make clean'")
+    if run is not None and not is_text(run):
+        raise UsageError(f"--run: not UTF-8 text: {run!r}", NOT_TEXT)
     if emit is not None and not NAME.fullmatch(emit):
         raise UsageError(f"no name for an event: {emit!r}", "a-z, 0-9, _ . and - make one: build.late")
     if webhook is not None:
-        from agentctl.addresses import parsed
-
-        try:
-            parsed(webhook)
-        except ValueError as error:
-            raise UsageError(
-                f"--webhook: {error}", "example: --webhook https://example.org/x"
-            ) from error
+        _check_webhook(webhook)
     given = (("run", run), ("emit", emit), ("webhook", webhook))
     found = [Action("stop")] if stop else []
     found += [Action(do, what) for do, what in given if what is not None]
@@ -63,18 +62,42 @@ def actions(*, stop: bool, run: str | None, emit: str | None, webhook: str | Non
     return tuple(found)
 
 
+def _check_webhook(webhook: str) -> None:
+    """An address without a secret in it, or the name of a target: a fuse is a row of our database, and
+    secrets are in the settings and nowhere else."""
+    from agentctl.urls import parsed
+
+    if Action("webhook", webhook).by_name:
+        known = settings.load(os.environ).webhooks
+        if webhook not in known:
+            named = (
+                f"known: {', '.join(known)}" if known else "[webhooks.NAME] in the settings makes one"
+            )
+            raise UsageError(f"--webhook: no webhook named {webhook!r}", named)
+        return
+    try:
+        address = parsed(webhook)
+    except ValueError as error:
+        raise UsageError(f"--webhook: {error}", "example: --webhook https://example.org/x") from error
+    if address.secret:
+        raise UsageError(
+            "--webhook: an address with a user, a password or a query may hold a secret, and is stored",
+            "put it into the settings, as url of [webhooks.NAME], and give its name: --webhook NAME",
+        )
+
+
 def light(what: str, within: float, to_do: tuple[Action, ...], label: str | None) -> Fuse:
     """Raises UsageError, NotFound, Ambiguous; Refused where the session has ended."""
     if within <= 0:
         raise UsageError("a fuse that is over at once", "example: --in 10m")
-    if label is not None and not locking.is_text(label):
+    if label is not None and not is_text(label):
         raise UsageError(f"not UTF-8 text: {label!r}")
     if is_directory(what):
         directory = _directory(what)
         if not os.path.isdir(directory):
             raise UsageError(f"not a directory: {directory}")
         return fuses.light(notes(), to_do, within, directory=directory, cwd=directory, label=label)
-    session, _ = ask.one(what)
+    session, _ = answer.one(what)
     seen = session.seen
     if session.verdict.status == "stopped":
         raise Refused(
@@ -116,10 +139,12 @@ def matching(what: str, *, several: bool = False) -> list[Fuse]:
 
 def attend(*, no_daemon: bool) -> int:
     """See to it that somebody burns it down. The fuse is set either way."""
-    from agentctl.cli import summon
+    from agentctl.cli import daemon_parts
+    from agentctl.daemon_client import start
 
     try:
-        summon.ensure(os.environ, no_daemon=no_daemon).close()
+        with start.ensure(os.environ, no_daemon=no_daemon) as client:
+            daemon_parts.warn(client, daemon_parts.NOT_FOR_AGENTS)
     except NoDaemon:
         warn_of_nobody()
     return 0
@@ -149,7 +174,7 @@ def show(*, settled: bool, as_json: bool) -> int:
             over = [each for each in fuses.recorded(notes()) if each.settled_at is not None]
             found += sorted(over, key=lambda each: -(each.settled_at or 0.0))
     except SourceError as error:
-        problems = [Problem("", error.kind, error.why, error.source)]
+        problems = [Problem("", error.kind, error.advice, error.source)]
     now = clocks.now()
     if as_json:
         print(json.dumps(fuse_shapes.fuses(found, now, problems), indent=1))
@@ -159,17 +184,17 @@ def show(*, settled: bool, as_json: bool) -> int:
         print("\n".join(table.render(LAYOUT, rows, text.columns(), colour=text.coloured())))
     elif not problems:
         print("no fuse burns" + ("" if settled else "; agentctl fuse list --all shows what has"))
-    ask.show_problems(problems)
+    answer.show_problems(problems)
     if any(each.state == BURNING and each.launch_id is None for each in found) and not _attended():
         warn_of_nobody()
     return 1 if problems else 0
 
 
 def _attended() -> bool:
-    from agentctl.control import holder
+    from agentctl.daemon_client import lock_file
 
     state = paths.state_directory(os.environ)
-    return state is not None and holder.proven(state) is not None
+    return state is not None and lock_file.proven(state) is not None
 
 
 def _directory(what: str) -> str:

@@ -10,13 +10,14 @@ import sys
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from agentctl import paths
-from agentctl.cli import summon, text
-from agentctl.control import dismiss, programs, service
+from agentctl import paths, text
+from agentctl.daemon_client import install as service
+from agentctl.daemon_client import start, stop
 from agentctl.errors import AgentctlError, NotFound, Refused, SourceError, Unreachable
-from agentctl.truth import files
-from agentctl.truth.files import translated
-from agentctl.truth.look import home as home_directory
+from agentctl.paths import home as home_directory
+from agentctl.process import ours
+from agentctl.system import files
+from agentctl.system.files import translated
 
 Environ = Mapping[str, str]
 Words = tuple[str, ...]
@@ -39,7 +40,7 @@ def install(environ: Environ) -> int:
     *first, last = made.begin
     code = _commanded(first, environ, made.begin)
     if code == 0:  # nothing is stopped where no service manager answers
-        _make_room(summon.home_of(environ))
+        _make_room(start.home_of(environ))
         code = _commanded([last], environ, [last])
     if code == 0:
         print("the daemon runs, and will at each login")
@@ -49,7 +50,7 @@ def install(environ: Environ) -> int:
 def _make_room(home: str) -> None:
     """A daemon that runs without the service would keep the service's from starting."""
     try:
-        ended = dismiss.end(home)
+        ended = stop.end(home)
         print(f"stopped the daemon that ran, pid {ended.pid}")
     except NotFound:
         pass
@@ -70,14 +71,14 @@ def uninstall(environ: Environ) -> int:
 
 
 def described(environ: Environ, platform: str) -> Service:
-    home = summon.home_of(environ)
+    home = start.home_of(environ)
     base = home_directory(environ)
     if base is None:
         raise Unreachable("no home directory is known", "set HOME")
     others = {name: value for name, value in environ.items() if name != "AGENTCTL_HOME"}
     usual = home == paths.state_directory(others)
     name, kept = service.name(home, usual=usual), service.carried(environ, home, usual=usual)
-    command = programs.daemon()
+    command = ours.daemon()
     if platform == "darwin":
         label = f"dev.{name}" if usual else f"dev.{name.replace('agentctl-', 'agentctl.', 1)}"
         path = f"{base}/Library/LaunchAgents/{label}.plist"

@@ -10,13 +10,16 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
-from agentctl import config, paths
-from agentctl.control.order import Wish
-from agentctl.control.prompt import Sources, composed
+from agentctl import paths
+from agentctl.config import settings as config
+from agentctl.durations import seconds
 from agentctl.errors import Unreachable, UsageError
-from agentctl.lengths import seconds
+from agentctl.launch.order import Wish
+from agentctl.launch.prompt import Sources, composed
+from agentctl.text import one_line
 from agentctl.truth.model import Session
-from agentctl.wire import shapes
+from agentctl.view import rows
+from agentctl.wire import session as shapes
 
 Description = Mapping[str, Any]
 
@@ -126,7 +129,7 @@ def issue(arguments: argparse.Namespace, settings: config.Config) -> str | None:
         if arguments.repo is not None:
             raise UsageError("--repo is for an issue", "example: --issue 42 --repo owner/name")
         return None
-    from agentctl.control.issue import text
+    from agentctl.launch.issue import text
 
     return text(arguments.issue, arguments.repo, directory(arguments, settings), os.environ)
 
@@ -161,7 +164,7 @@ def teller(arguments: argparse.Namespace) -> Callable[[Session], None] | None:
 
 def _tell(session: Session) -> None:
     try:
-        print(session.seen.session_id, flush=True)
+        print(rows.name(session), flush=True)
     except OSError:  # nobody reads it, or the disk is full: that ends us, later, and not the agent
         pass
 
@@ -172,6 +175,8 @@ def finished(
     """What comes after the ids: hooks that failed, the wait, the JSON. `more`: beside the sessions."""
     for session in sessions:
         _show_hooks(session)
+    _warn_of_daemon()
+    warn(sessions)
     if arguments.wait:
         return _wait(sessions, more or {}, as_json=arguments.json)
     if arguments.json:
@@ -179,16 +184,40 @@ def finished(
     return 0
 
 
+def _warn_of_daemon() -> None:
+    """A launch needs no daemon; but one that runs and does not do its work would tell nobody of it."""
+    state = paths.state_directory(os.environ)
+    if state is None or not os.path.exists(f"{state}/daemon.sock"):
+        return
+    if os.environ.get("AGENTCTL_NO_DAEMON", "") in ("", "0"):
+        from agentctl.cli import daemon_parts
+
+        daemon_parts.warn_of_running(state)
+
+
+def warn(sessions: list[Session]) -> None:
+    """Where somebody else's agent works in the same directory. One line, and no reason to refuse."""
+    from agentctl.launch import neighbours
+    from agentctl.sessions import query
+    from agentctl.text import one_line
+
+    live = query.everything().sessions if sessions else []
+    for session in sessions:
+        if others := neighbours.beside(session, live):
+            print(f"agentctl: {one_line(neighbours.sentence(others))}", file=sys.stderr)
+
+
 def _show_hooks(session: Session) -> None:
     for run in session.launch.hooks if session.launch is not None else ():
         if run.code != 0:
             how = f"exit code {run.code}" if run.code is not None else "took too long"
-            print(f"agentctl: {run.hook} failed: {how}; see {run.output}", file=sys.stderr)
+            told = one_line(f"agentctl: {run.hook} failed: {how}; see {run.output}")
+            print(told, file=sys.stderr)
 
 
 def _wait(sessions: list[Session], more: Description, *, as_json: bool) -> int:
     from agentctl.cli.verbs.wait import code_of, told
-    from agentctl.control.vigil import Vigil
+    from agentctl.watch.wait import Vigil
 
     done: list[Session] = []
     with Vigil(sessions, "stopped") as vigil, _go_on_without_us(sessions, done):
@@ -196,7 +225,7 @@ def _wait(sessions: list[Session], more: Description, *, as_json: bool) -> int:
             over = _finished(session)
             done.append(over)
             if not as_json:
-                print(f"agentctl: {session.seen.session_id} {told(over)}", file=sys.stderr)
+                print(f"agentctl: {rows.name(session)} {told(over)}", file=sys.stderr)
                 _show_hooks(over)
         if as_json:
             print(json.dumps({**shapes.envelope(done, vigil.problems), **more}, indent=1), flush=True)
@@ -205,12 +234,12 @@ def _wait(sessions: list[Session], more: Description, *, as_json: bool) -> int:
 
 def _finished(session: Session) -> Session:
     """With what its on-complete hook came to: that is waited for, too."""
-    from agentctl.control import ending
+    from agentctl.launch import exit_record
 
     note = session.launch
     if note is None or note.on_complete is None:
         return session
-    return session._replace(launch=ending.finished(note))
+    return session._replace(launch=exit_record.finished(note))
 
 
 @contextmanager
@@ -221,21 +250,23 @@ def _go_on_without_us(sessions: list[Session], done: list[Session]) -> Iterator[
     except KeyboardInterrupt:
         over = {session.seen.session_id for session in done}
         left = [str(id_) for s in sessions if (id_ := s.seen.session_id) not in over]
-        told = f"still at work; to end it: agentctl stop {' '.join(left)}"
+        told = one_line(f"still at work; to end it: agentctl stop {' '.join(left)}")
         raise KeyboardInterrupt(told) from None
 
 
 def herald(state: str, settings: config.Config) -> None:
     """Before it begins: who is to be told of it, is told by the daemon."""
     if settings.webhooks or settings.notify:
-        from agentctl.cli import heralds
+        from agentctl.cli.warning import warn
+        from agentctl.deliver import ensure
 
-        heralds.ready(state, settings)
+        for warning in ensure.ready(state, settings):
+            warn(warning)
 
 
 def tidy(state: str, settings: config.Config) -> None:
     """When the ids are printed: nobody waits for it."""
-    from agentctl.control.prune import quietly
+    from agentctl.launch.prune import quietly
 
     quietly(state, settings.ttl.value)
 

@@ -6,15 +6,17 @@ import json
 import os
 import time
 
-from agentctl import paths
-from agentctl.cli import ask, table, text
-from agentctl.cli.table import Cell, Column
+from agentctl import paths, text
+from agentctl.cli import answer
+from agentctl.durations import age, left, written
 from agentctl.errors import SourceError, Unreachable, UsageError
-from agentctl.lengths import age, left, written
-from agentctl.store import locks
-from agentctl.truth.lock import Lock
-from agentctl.truth.look import home
+from agentctl.paths import home
+from agentctl.state import locks
+from agentctl.state.column import is_text
+from agentctl.state.lock import Lock
 from agentctl.truth.model import Problem
+from agentctl.view import table
+from agentctl.view.table import Cell, Column
 from agentctl.wire import state_shapes
 
 LAYOUT = (
@@ -33,7 +35,7 @@ def show_held(*, as_json: bool) -> int:
     try:
         found = locks.held(paths.notes_file(state)) if state is not None else []
     except SourceError as error:
-        problems = [Problem("", error.kind, error.why, error.source)]
+        problems = [Problem("", error.kind, error.advice, error.source)]
     if as_json:
         print(json.dumps(state_shapes.locks(found, problems), indent=1))
     elif found:
@@ -41,7 +43,7 @@ def show_held(*, as_json: bool) -> int:
     elif not problems:
         print("no directory is locked")
     if not as_json:
-        ask.show_problems(problems)
+        answer.show_problems(problems)
     return 1 if problems else 0
 
 
@@ -87,14 +89,6 @@ def _notes() -> str:
     if state is None:
         raise Unreachable("no home is known to keep locks in", "set AGENTCTL_HOME")
     return paths.notes_file(state)
-
-
-def is_text(given: str) -> bool:
-    try:
-        given.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
 
 
 def _rows(found: list[Lock]) -> list[list[Cell]]:

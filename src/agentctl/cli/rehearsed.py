@@ -9,11 +9,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
 from typing import Any
 
+from agentctl import text
 from agentctl.adapters import registry
-from agentctl.cli import text
 from agentctl.errors import AgentctlError, Unsupported
-from agentctl.rehearsal import room, visit
-from agentctl.wire import rehearsed
+from agentctl.rehearsal import sandbox, visit
+from agentctl.wire import doctor
 
 PATIENCE = (
     60.0  # seconds that a step may take to come: OpenCode's first screen took 24 on a busy machine
@@ -32,14 +32,14 @@ HOME = re.compile(r"/tmp/r[^/]+/home(?=/)")  # noqa: S108 - the room's, gone whe
 def run(names: Sequence[str], patience: float, *, as_json: bool) -> int:
     """Exit code 0: nothing drifted; 1: something did; 5: something asked for could not be checked."""
     known = [found.name for found in registry.registered(names)]
-    obstacle = room.obstacle(read_only=True)
+    obstacle = sandbox.obstacle(read_only=True)
     agents = []
     for adapter in known:
         found = _rehearsed(adapter, obstacle, patience, quiet=as_json)
         if names or found["binary"] is not None:  # what is not installed was not asked for
             agents.append(found)
     if as_json:
-        print(json.dumps(rehearsed.envelope(agents), indent=1))
+        print(json.dumps(doctor.envelope(agents), indent=1))
     else:
         for found in agents:
             if found["state"] == "not checked":
@@ -58,7 +58,7 @@ def _rehearsed(adapter: str, obstacle: str | None, patience: float, *, quiet: bo
         if obstacle is not None:
             raise Unsupported("no room for it here", obstacle)
     except AgentctlError as error:
-        return rehearsed.agent(adapter, "not checked", _told(error), binary=binary)
+        return doctor.agent(adapter, "not checked", _told(error), binary=binary)
     with closing(visit.visit(adapter, binary, os.environ, patience)) as lines:
         return _followed(adapter, binary, lines, quiet=quiet)
 
@@ -86,7 +86,7 @@ def _followed(
         reason = f"{lost[0]['step']} ({ACTS[lost[0]['act']]}) was not reached"
     drifted = any(step["state"] == "drifted" for step in steps)
     state = "failed" if reason is not None else "drifted" if drifted else "as expected"
-    found = rehearsed.agent(**{**known, "state": state, "reason": reason, "steps": steps})
+    found = doctor.agent(**{**known, "state": state, "reason": reason, "steps": steps})
     if not quiet:
         _print_state(found)
     return found

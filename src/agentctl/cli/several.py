@@ -7,13 +7,13 @@ import argparse
 import sys
 from typing import NamedTuple
 
-from agentctl import asking
-from agentctl.cli import rows
-from agentctl.cli.text import one_line
-from agentctl.cli.verb import Parser
+from agentctl.cli.parser import Parser
 from agentctl.errors import AgentctlError, UsageError
+from agentctl.sessions import query
+from agentctl.text import one_line
 from agentctl.truth.model import Problem, Session
 from agentctl.truth.survey import Survey, Wanted
+from agentctl.view import rows
 
 
 class SeveralParser(Parser):
@@ -68,9 +68,9 @@ def asked(arguments: argparse.Namespace, answers: Answers) -> list[Asked]:
     found: dict[object, Asked] = {}
     for text in arguments.id:
         try:
-            survey = asking.everything(asking.chosen(text), (), arguments.deadline)
+            survey = query.everything(query.chosen(text), (), arguments.deadline)
             answers.noticed(survey.problems)
-            session = asking.only(survey, text)
+            session = query.only(survey, text)
         except UsageError:
             raise
         except AgentctlError as error:
@@ -83,13 +83,13 @@ def asked(arguments: argparse.Namespace, answers: Answers) -> list[Asked]:
 
 
 def _group(group: str, deadline: float | None, answers: Answers) -> list[Asked]:
-    survey = asking.everything(Wanted(), (), deadline)
+    survey = query.everything(Wanted(), (), deadline)
     answers.noticed(survey.problems)
     by_group: dict[str, list[Session]] = {}
     for session in survey.sessions:
         if session.launch is not None and session.launch.group:
             by_group.setdefault(session.launch.group, []).append(session)
-    found = by_group[asking.group_named(group, list(by_group))]
+    found = by_group[query.group_named(group, list(by_group))]
     living_first = sorted(found, key=lambda s: s.seen.owner is None)
     return [Asked(session, survey) for session in living_first]
 

@@ -9,13 +9,14 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import NamedTuple
 
-from agentctl import config, paths
+from agentctl import paths
 from agentctl.cli import launching
-from agentctl.control import slots as naming
-from agentctl.control.launch import launch
-from agentctl.control.order import Prepared, Wish, prepared
-from agentctl.control.slots import Slot
+from agentctl.config import settings as config
 from agentctl.errors import AgentctlError, NotFound, UsageError
+from agentctl.launch import slots as naming
+from agentctl.launch.order import Prepared, Wish, prepared
+from agentctl.launch.slots import Slot
+from agentctl.launch.start import launch
 from agentctl.truth.model import Session, Worktree
 
 # What a matrix file may say and a flag says louder.
@@ -55,7 +56,7 @@ class Task(NamedTuple):
         """As it would be started, in a worktree that is not made."""
         if self.repository is None or slot.branch is None:
             return prepared(self.wish(slot, None), os.environ)
-        from agentctl.control import worktree
+        from agentctl.worktrees import worktree
 
         place = worktree.place(worktree.main_checkout(self.repository), self.settings.worktrees.value)
         tree = worktree.foreseen(self.repository, slot.branch, self.arguments.base_branch, place)
@@ -74,7 +75,7 @@ class Task(NamedTuple):
     def _worktree(self, slot: Slot) -> Worktree | None:
         if self.repository is None or slot.branch is None:
             return None
-        from agentctl.control import worktree
+        from agentctl.worktrees import worktree
 
         place = worktree.place(worktree.main_checkout(self.repository), self.settings.worktrees.value)
         base = self.arguments.base_branch
@@ -117,7 +118,7 @@ def task(arguments: argparse.Namespace, settings: config.Config) -> Task:
 
 
 def _from_file(arguments: argparse.Namespace) -> tuple[Slot, ...]:
-    from agentctl.control import matrix
+    from agentctl.launch import matrix
 
     plan = matrix.read(arguments.matrix)
     for name in FROM_FILE:
@@ -148,7 +149,7 @@ def _known(slot: Slot, settings: config.Config) -> Slot:
 
 def _check_repository(repository: str, *, several: bool) -> None:
     """Once, before anything is made."""
-    from agentctl.control import worktree
+    from agentctl.worktrees import worktree
 
     try:
         worktree.main_checkout(repository)
@@ -168,7 +169,7 @@ def _named(name: str | None, slot: str | None) -> str | None:
 
 def _inside(cwd: str, tree: Worktree) -> str:
     """The same directory in the worktree, unless the branch does not have it."""
-    from agentctl.control import git
+    from agentctl.worktrees import git
 
     try:
         below = os.path.join(tree.path, git.line(cwd, "rev-parse", "--show-prefix")).rstrip("/")
@@ -179,10 +180,10 @@ def _inside(cwd: str, tree: Worktree) -> str:
 
 def _remove(tree: Worktree, state: str) -> None:
     """Unless somebody is in it: one that has no session in time, or whose hook fails, runs on."""
-    from agentctl.control import standing, worktree
-    from agentctl.store import locks
+    from agentctl.state import locks
+    from agentctl.worktrees import safety, worktree
 
     with suppress(AgentctlError):  # something is in it by now: it stays, and `worktree list` shows it
         held = locks.held(paths.notes_file(state))
-        if not any(standing.within(tree.path, lock.directory) for lock in held):
+        if not any(safety.within(tree.path, lock.directory) for lock in held):
             worktree.discard(tree)

@@ -7,13 +7,14 @@ import argparse
 import sys
 
 from agentctl.cli import launching
-from agentctl.cli.ask import SAID
-from agentctl.cli.progress import Progress
+from agentctl.cli.answer import SAID
 from agentctl.cli.slotting import Task
-from agentctl.cli.text import cut, one_line
-from agentctl.control.group import Result, launch_all
 from agentctl.errors import AgentctlError
+from agentctl.launch.group import Result, launch_all
+from agentctl.text import cut, one_line
 from agentctl.truth.model import Session
+from agentctl.view import rows
+from agentctl.view.progress import Progress
 
 INTERRUPTED = 130  # the exit code of whatever Ctrl-C has ended
 
@@ -32,7 +33,7 @@ def run(state: str, task: Task) -> int:
     try:
         results = launch_all(task.slots, lambda slot: task.start(state, slot), news, interrupted)
     except KeyboardInterrupt:
-        told = f"left; agentctl stop --group {task.group} ends what has started"
+        told = one_line(f"left; agentctl stop --group {task.group} ends what has started")
         raise KeyboardInterrupt(told) from None
     sessions = [result.got for result in results if result.got is not None]
     failed = [result for result in results if result.got is None]
@@ -55,17 +56,15 @@ def _answer(
 ) -> int:
     if not arguments.json and not told:
         for session in sessions:
-            print(session.seen.session_id, flush=True)
+            print(rows.name(session), flush=True)
     failures = [_failure(result) for result in failed]
     return launching.finished(sessions, arguments, {"failures": failures})
 
 
 def _point(group: str | None, *, interrupted: bool) -> None:
     """To what a person wants next."""
-    if interrupted:
-        print(f"group {group}: agentctl stop --group {group} ends those that started", file=sys.stderr)
-    else:
-        print(f"group {group}: agentctl compare {group}", file=sys.stderr)
+    next_ = f"stop --group {group} ends those that started" if interrupted else f"compare {group}"
+    print(one_line(f"group {group}: agentctl {next_}"), file=sys.stderr)
 
 
 def _detail(result: Result[Session]) -> str:
@@ -75,7 +74,7 @@ def _detail(result: Result[Session]) -> str:
 
 
 def _complain(result: Result[Session]) -> None:
-    print(f"agentctl: {result.slot.name}: {one_line(_why(result))}", file=sys.stderr)
+    print(one_line(f"agentctl: {result.slot.name}: {_why(result)}"), file=sys.stderr)
     if isinstance(result.error, AgentctlError):
         for line in result.error.said:
             print(f"  | {cut(one_line(line), SAID)}", file=sys.stderr)

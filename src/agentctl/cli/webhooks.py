@@ -7,15 +7,18 @@ import os
 import sys
 import time
 
-from agentctl import config, paths
-from agentctl.addresses import shown
-from agentctl.cli import heralds, table, text
-from agentctl.cli.table import Cell, Column
-from agentctl.config import Config
-from agentctl.config_targets import Webhook
+from agentctl import paths, text
+from agentctl.cli.warning import warn
+from agentctl.config import settings as config
+from agentctl.config.settings import Config
+from agentctl.config.targets import Webhook
+from agentctl.deliver import ensure
+from agentctl.durations import age, left
 from agentctl.errors import Ambiguous, NoDaemon, NotFound, Unreachable, UsageError
-from agentctl.lengths import age, left
-from agentctl.store import outbox
+from agentctl.state import outbox
+from agentctl.urls import shown
+from agentctl.view import table
+from agentctl.view.table import Cell, Column
 from agentctl.wire import deliveries
 from agentctl.wire.deliveries import Row, Target
 
@@ -67,7 +70,8 @@ def retry(id_: str | None, *, dead: bool, as_json: bool) -> int:
         rows = [row for row in rows if row.state == ("dead" if dead else "pending")]
     outbox.retry(notes, [row.id for row in rows], time.time())
     if rows:
-        heralds.ready(os.path.dirname(notes), settings)
+        for warning in ensure.ready(os.path.dirname(notes), settings):
+            warn(warning)
     if as_json:
         ids = {row.id for row in rows}
         again = [row for row in _rows(notes) if row.id in ids]
@@ -80,8 +84,8 @@ def retry(id_: str | None, *, dead: bool, as_json: bool) -> int:
 
 def test(name: str | None, *, as_json: bool) -> int:
     """Sends one to each, or to that one, and waits for the answer. Exit code 1 if one has failed."""
-    from agentctl.control.webhook import send
-    from agentctl.wire.payload import test_event
+    from agentctl.deliver.webhook import send
+    from agentctl.wire.webhook import test_event
 
     hooks = _chosen(config.load(os.environ), name)
     results = []
@@ -108,10 +112,10 @@ def _here() -> tuple[Config, str]:
 
 
 def _daemon_runs(notes: str) -> bool:
-    from agentctl.wire import rpc
+    from agentctl.daemon_client import client
 
     try:
-        rpc.connect(os.path.dirname(notes)).close()
+        client.connect(os.path.dirname(notes)).close()
     except NoDaemon:
         return False
     except Unreachable:  # it runs, and answers in words of another version

@@ -1,1 +1,1 @@
-"""Changes the world: starts, stops and resumes agents, on the truth that `truth/` finds."""
+"""What shims of agentctl 0.1 name on command lines. Kept for one release."""

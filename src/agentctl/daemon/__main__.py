@@ -12,7 +12,7 @@ import traceback
 from collections.abc import Callable
 
 from agentctl import paths
-from agentctl.daemon.singleton import Singleton
+from agentctl.daemon.lock import Singleton
 from agentctl.errors import AgentctlError, Refused, Unreachable
 
 NAME = b"agentctl-daemon"
@@ -58,7 +58,7 @@ def _serve(lock: Singleton, tell: Callable[[str], None], *, detached: bool) -> i
 
     from agentctl.daemon import log
     from agentctl.daemon.app import App
-    from agentctl.daemon.notify import notify
+    from agentctl.daemon.systemd import notify
 
     def ready() -> None:
         tell("ok")

@@ -2,7 +2,8 @@
 asker's words, environment, directory and terminal.
 
 It is an answer only where the asker would see the same machine: from other namespaces, another root,
-with other rights, by another version or by adapters that are not ours, it looks itself. Every question
+with other rights, by another version or by adapters that are not ours, it looks itself. So it does where
+we lack the descriptors for a whole look: a list of some sessions would be a wrong one. Every question
 is a look of its own: processes are read anew, and so is each file that is not the one it was. Nothing of
 the daemon is changed by a question.
 """
@@ -13,19 +14,22 @@ import gc
 import os
 import sys
 import time
-from collections.abc import Mapping
-from typing import Any, NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from agentctl import __version__
 from agentctl.adapters.registry import third_party
-from agentctl.cli import ask
-from agentctl.cli.verb import Parser
+from agentctl.cli import answer as ask
+from agentctl.cli.parser import Parser
 from agentctl.cli.verbs import list as list_verb
 from agentctl.cli.verbs import status, why
-from agentctl.errors import AgentctlError, Fault
-from agentctl.truth import clock
-from agentctl.truth.memory import Warm
-from agentctl.wire import lines
+from agentctl.daemon_client import protocol
+from agentctl.errors import AgentctlError, Exhausted, Fault
+from agentctl.system import clock, descriptors
+from agentctl.truth.warm import Warm
+
+if TYPE_CHECKING:
+    from agentctl.truth.survey import Survey, Wanted
 
 VERBS = {"list": list_verb.answer, "status": status.answer, "why": why.answer}
 PARSERS = {"list": list_verb.parser, "status": status.parser, "why": why.parser}
@@ -46,6 +50,19 @@ class Question(NamedTuple):
     until: float  # when it waits no longer, by the clock that is the same for all
 
 
+class WholeLook(ask.Asker):
+    """For whom a look that some limit has cut short is none."""
+
+    def survey(
+        self, wanted: Wanted | None, adapters: Sequence[str] = (), deadline: float | None = None
+    ) -> Survey:
+        found = super().survey(wanted, adapters, deadline)
+        for problem in found.problems:
+            if problem.kind == Exhausted.kind:
+                raise elsewhere(problem.message)
+        return found
+
+
 class Answers:
     """For one thread, one question after the other."""
 
@@ -59,12 +76,13 @@ class Answers:
         """Raises Fault, with ELSEWHERE where the asker is to look itself."""
         asked = question(params)
         self._check(asked, peer)
-        asker = ask.Asker(asked.environ, asked.terminal, asked.cwd, self._warm, ())
+        asker = WholeLook(asked.environ, asked.terminal, asked.cwd, self._warm, ())
         collecting = gc.isenabled()
         gc.disable()  # what a look makes is in use until its end: there is nothing to collect
         try:
             answer = self._answer(asked, asker)
             out = "".join(answer.out)
+            _need_descriptors()  # other threads may have taken them meanwhile
         finally:
             if collecting:
                 gc.enable()
@@ -75,6 +93,7 @@ class Answers:
             raise elsewhere("nobody waits for the answer any more")
         if not all(map(harmless, asked.words)):
             raise elsewhere("help, and a watch, are for whoever wants to see them")
+        _need_descriptors()
         if place_of(peer) != self._here:
             raise elsewhere("the asker is in another namespace or root, or has other rights")
         if any(map(self._modules.adapters_in, {*asked.path, *sys.path})):
@@ -88,6 +107,8 @@ class Answers:
             if parser is None:
                 parser = self._parsers[asked.verb] = PARSERS[asked.verb]()
             return VERBS[asked.verb](parser.parse_words(asked.words), asker)
+        except Fault:  # not to be answered here
+            raise
         except AgentctlError as error:
             if asker.environ.get("AGENTCTL_DEBUG") == "1":
                 raise elsewhere("an error, and the asker wants to see where it is from") from error
@@ -117,6 +138,12 @@ class Modules:
         return found
 
 
+def _need_descriptors() -> None:
+    shortage = descriptors.shortage()
+    if shortage is not None:
+        raise elsewhere(shortage)
+
+
 def harmless(word: str) -> bool:
     """Whether it asks for nothing that prints, or never ends: `-ah` is `-a -h`."""
     short = word.startswith("-") and not word.startswith("--")
@@ -141,35 +168,35 @@ def place_of(pid: int) -> tuple[object, ...]:
 
 def question(params: Mapping[str, Any]) -> Question:
     """Raises Fault for what is none."""
-    if params.get("protocol") != lines.PROTOCOL or params.get("version") != __version__:
-        raise elsewhere(f"this daemon is agentctl {__version__}, protocol {lines.PROTOCOL}")
+    if params.get("protocol") != protocol.PROTOCOL or params.get("version") != __version__:
+        raise elsewhere(f"this daemon is agentctl {__version__}, protocol {protocol.PROTOCOL}")
     environ, cwd, terminal = (params.get(name) for name in ("environ", "cwd", "terminal"))
     verb, until = params.get("verb"), params.get("until")
     words, path = _texts(params, "words"), _texts(params, "path")
     if not isinstance(verb, str) or verb not in VERBS:
-        raise Fault(lines.BAD_PARAMS, f"verb: one of {', '.join(VERBS)}")
+        raise Fault(protocol.BAD_PARAMS, f"verb: one of {', '.join(VERBS)}")
     if len(words) > MOST_WORDS or any(len(word) > LONGEST_WORD for word in words):
-        raise Fault(lines.BAD_PARAMS, f"words: at most {MOST_WORDS}, and none so long")
+        raise Fault(protocol.BAD_PARAMS, f"words: at most {MOST_WORDS}, and none so long")
     if not isinstance(environ, dict) or not all(isinstance(each, str) for each in environ.values()):
-        raise Fault(lines.BAD_PARAMS, "environ: texts by name")
+        raise Fault(protocol.BAD_PARAMS, "environ: texts by name")
     if not isinstance(cwd, str) or not cwd.startswith("/"):
-        raise Fault(lines.BAD_PARAMS, "cwd: the directory that it is asked in")
+        raise Fault(protocol.BAD_PARAMS, "cwd: the directory that it is asked in")
     if terminal is not None and (type(terminal) is not int or not 0 <= terminal < 1 << 16):
-        raise Fault(lines.BAD_PARAMS, "terminal: its columns, or null")
+        raise Fault(protocol.BAD_PARAMS, "terminal: its columns, or null")
     if type(until) is not float:
-        raise Fault(lines.BAD_PARAMS, "until: when nobody waits any more")
+        raise Fault(protocol.BAD_PARAMS, "until: when nobody waits any more")
     return Question(verb, words, environ, cwd, terminal, path, until)
 
 
 def _texts(params: Mapping[str, Any], name: str) -> list[str]:
     given = params.get(name)
     if not isinstance(given, list) or not all(isinstance(each, str) for each in given):
-        raise Fault(lines.BAD_PARAMS, f"{name}: a list of texts")
+        raise Fault(protocol.BAD_PARAMS, f"{name}: a list of texts")
     return given
 
 
 def elsewhere(why: str) -> Fault:
-    return Fault(lines.ELSEWHERE, why)
+    return Fault(protocol.ELSEWHERE, why)
 
 
 _answers: Answers | None = None

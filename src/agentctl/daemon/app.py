@@ -1,8 +1,8 @@
 """The daemon from its start to its end: the socket, and the parts that do its work.
 
-A part that fails is told of, in the log and in `daemon status`, and stops nothing else. The end takes
-two seconds at most, whatever hangs: what a part has not finished by then, it finds in the database when
-it starts again, as after a kill -9.
+A part that cannot start is shown in the log and in `daemon status`, stops nothing else, and is started
+again later. The end takes two seconds at most, whatever hangs: what a part has not finished by then, it
+finds in the database when it starts again, as after a kill -9.
 """
 
 from __future__ import annotations
@@ -17,25 +17,27 @@ from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
 from agentctl import __version__, paths
-from agentctl.control.notify import Notices
-from agentctl.control.webhook import Webhooks
 from agentctl.daemon.bell import Bell
-from agentctl.daemon.clock import Clock
-from agentctl.daemon.courier import Courier
-from agentctl.daemon.guard import Guard
+from agentctl.daemon.lock import Singleton
 from agentctl.daemon.memory import private_bytes
 from agentctl.daemon.methods import Methods
-from agentctl.daemon.metrics import Metrics
+from agentctl.daemon.parts.deliverer import Courier
+from agentctl.daemon.parts.guard import Guard
+from agentctl.daemon.parts.metrics import Metrics
+from agentctl.daemon.parts.recorder import Watcher
+from agentctl.daemon.parts.timer import Clock
 from agentctl.daemon.server import Server
-from agentctl.daemon.singleton import Singleton
-from agentctl.daemon.watcher import Watcher
+from agentctl.daemon_client import protocol
+from agentctl.deliver.notify import Notices
+from agentctl.deliver.webhook import Webhooks
 from agentctl.errors import AgentctlError
-from agentctl.truth.clock import rfc3339
-from agentctl.wire import lines
+from agentctl.system import descriptors
+from agentctl.system.clock import rfc3339
 
 log = logging.getLogger("agentctl.daemon.app")
 
 DRAIN = 1.5  # seconds, for the parts and for the answers that are at work, together
+AGAIN = 1.0, 60.0  # seconds until a part that did not start is started again: at first, and at most
 
 
 class Part(Protocol):
@@ -111,7 +113,7 @@ class App:
             "pid": holder.identity.pid,
             "start": holder.identity.start,
             "version": __version__,
-            "protocol": lines.PROTOCOL,
+            "protocol": protocol.PROTOCOL,
             "since": rfc3339(holder.since),
             "home": self.home,
             "socket": self.server.path,
@@ -119,7 +121,7 @@ class App:
             "clients": len(self.server.connections),
             "subscribers": self.bell.hearers,
             "seq": self.bell.seq,
-            "parts": [self._status_of(part) for part in self.parts],
+            "parts": [*map(self._status_of, self.parts), *_without_descriptors()],
         }
 
     def _status_of(self, part: Part) -> dict[str, Any]:
@@ -134,14 +136,27 @@ class App:
 
     def _start_parts(self) -> None:
         for part in self.parts:
-            try:
-                part.start()
-            except AgentctlError as error:
-                self._failed[part.name] = str(error)
-                log.error("%s did not start: %s", part.name, error)  # noqa: TRY400 - a known answer
-            except Exception as error:  # the fence
-                self._failed[part.name] = f"{type(error).__name__}: {error}"
-                log.exception("%s did not start", part.name)
+            self._start(part, AGAIN[0])
+
+    def _start(self, part: Part, pause: float) -> None:
+        if self._over.is_set():
+            return
+        try:
+            part.start()
+        except AgentctlError as error:
+            self._note_failure(part.name, str(error), None)
+        except Exception as error:  # noqa: BLE001 - the fence: it goes into the log
+            self._note_failure(part.name, f"{type(error).__name__}: {error}", error)
+        else:
+            if self._failed.pop(part.name, None) is not None:
+                log.info("%s has started now", part.name)
+            return
+        self._loop.call_later(pause, self._start, part, min(2 * pause, AGAIN[1]))
+
+    def _note_failure(self, name: str, why: str, unforeseen: Exception | None) -> None:
+        if self._failed.get(name) != why:  # once, however often it is tried
+            log.error("%s did not start: %s; it is tried again", name, why, exc_info=unforeseen)
+        self._failed[name] = why
 
     def _end(self, why: str) -> None:
         if not self._over.is_set():
@@ -204,3 +219,9 @@ class App:
             self._end(f"the socket is gone and cannot be made anew: {error}")
         finally:
             self._healing = None
+
+
+def _without_descriptors() -> list[dict[str, Any]]:
+    """Who asks for a look is sent to look itself: see `answers`."""
+    shortage = descriptors.shortage()
+    return [] if shortage is None else [{"name": "answers", "state": "degraded", "problem": shortage}]

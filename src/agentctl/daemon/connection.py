@@ -7,10 +7,10 @@ import logging
 import os
 from typing import TYPE_CHECKING, NamedTuple, cast
 
+from agentctl.daemon_client import protocol
+from agentctl.daemon_client.client import credentials
+from agentctl.daemon_client.protocol import Request
 from agentctl.errors import AgentctlError, Fault
-from agentctl.wire import lines
-from agentctl.wire.lines import Request
-from agentctl.wire.rpc import credentials
 
 if TYPE_CHECKING:
     from agentctl.daemon.server import Server
@@ -57,11 +57,11 @@ class Connection(asyncio.Protocol):
         self._peer = Peer(pid, uid, self)
         if uid != os.geteuid():
             log.warning("refused a client of uid %d (pid %d)", uid, pid)
-            self._refuse(Fault(lines.NOT_YOURS, "this is another user's daemon"))
+            self._refuse(Fault(protocol.NOT_YOURS, "this is another user's daemon"))
         elif self._server.ending:
-            self._refuse(Fault(lines.ENDING, "the daemon is about to end"))
+            self._refuse(Fault(protocol.ENDING, "the daemon is about to end"))
         elif not self._server.admit(self):
-            self._refuse(Fault(lines.BUSY, "too many clients"))
+            self._refuse(Fault(protocol.BUSY, "too many clients"))
 
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 - asyncio's word
         self._server.connections.pop(self, None)
@@ -103,7 +103,7 @@ class Connection(asyncio.Protocol):
     def ring(self, seq: int) -> None:
         """Only if it can be written now: else a bell that it has not heard yet lies there already."""
         if not self._stuck and not self._transport.is_closing():
-            self._transport.write(lines.notification("events", {"seq": seq}))
+            self._transport.write(protocol.notification("events", {"seq": seq}))
 
     def finish(self) -> None:
         """After the answer that it waits for, if any."""
@@ -139,9 +139,9 @@ class Connection(asyncio.Protocol):
         self._wait_for_rest(waiting=not busy and bool(self._buffer))
 
     def _line(self) -> bytes | None:
-        end = self._buffer.find(b"\n", 0, lines.REQUEST_CAP + 1)
-        if end < 0 and len(self._buffer) > lines.REQUEST_CAP:
-            self._refuse(Fault(lines.INVALID, f"a request has at most {lines.REQUEST_CAP} bytes"))
+        end = self._buffer.find(b"\n", 0, protocol.REQUEST_CAP + 1)
+        if end < 0 and len(self._buffer) > protocol.REQUEST_CAP:
+            self._refuse(Fault(protocol.INVALID, f"a request has at most {protocol.REQUEST_CAP} bytes"))
             return None
         if end < 0:
             if not (self._over and self._buffer):
@@ -152,22 +152,22 @@ class Connection(asyncio.Protocol):
         return line if line.strip() else self._line()
 
     async def _answer(self, line: bytes) -> None:
-        asked = lines.decoded(line)
-        told = lines.fault(asked) if isinstance(asked, Fault) else await self._told(asked)
+        asked = protocol.decoded(line)
+        told = protocol.fault(asked) if isinstance(asked, Fault) else await self._told(asked)
         if not isinstance(asked, Request) or asked.answered:
             self._transport.write(told)
 
     async def _told(self, asked: Request) -> bytes:
         """Behind a fence: a question that breaks a method is answered, and ends nothing else."""
         try:
-            return lines.result(asked.id, await self._server.answer(asked, self._peer))
+            return protocol.result(asked.id, await self._server.answer(asked, self._peer))
         except Fault as fault:
-            return lines.fault(Fault(fault.code, str(fault), asked.id))
+            return protocol.fault(Fault(fault.code, str(fault), asked.id))
         except AgentctlError as error:
-            return lines.fault(Fault(lines.INTERNAL, str(error), asked.id))
+            return protocol.fault(Fault(protocol.INTERNAL, str(error), asked.id))
         except Exception as error:
             log.exception("%s failed", asked.method)
-            return lines.fault(Fault(lines.INTERNAL, f"{type(error).__name__}: {error}", asked.id))
+            return protocol.fault(Fault(protocol.INTERNAL, f"{type(error).__name__}: {error}", asked.id))
 
     def _answered(self, task: asyncio.Task[None]) -> None:
         self._task = None
@@ -179,7 +179,7 @@ class Connection(asyncio.Protocol):
     def _refuse(self, fault: Fault) -> None:
         self._over = True
         self._buffer.clear()
-        self._transport.write(lines.fault(fault))
+        self._transport.write(protocol.fault(fault))
         self._transport.close()
 
     def _wait_for_rest(self, *, waiting: bool) -> None:
@@ -191,7 +191,7 @@ class Connection(asyncio.Protocol):
             self._half = self._loop.call_later(self._server.patience, self._given_up)
 
     def _given_up(self) -> None:
-        self._refuse(Fault(lines.INVALID, "half a request, and the rest did not come"))
+        self._refuse(Fault(protocol.INVALID, "half a request, and the rest did not come"))
 
     def _wait_for_reader(self, size: int) -> None:
         """As long as it reads on, however slowly. A subscriber may sleep: a bell is all that waits."""

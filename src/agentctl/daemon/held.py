@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import sqlite3
 
-from agentctl.store import db
+from agentctl.state import db
 
 
 class Held:

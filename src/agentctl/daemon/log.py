@@ -10,8 +10,8 @@ import logging
 import os
 import sys
 
-from agentctl.cli.text import one_line
-from agentctl.truth.clock import rfc3339
+from agentctl.system.clock import rfc3339
+from agentctl.text import one_line
 
 NAME = "daemon.log"
 CAP = 1 << 20

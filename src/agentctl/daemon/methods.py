@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING, Any, cast
 
 from agentctl import __version__
 from agentctl.daemon.connection import Peer
+from agentctl.daemon_client import protocol
+from agentctl.daemon_client.protocol import Request
 from agentctl.errors import Fault
-from agentctl.wire import lines, prometheus
-from agentctl.wire.lines import Request
+from agentctl.metrics import exposition
 
 if TYPE_CHECKING:
     from agentctl.daemon.app import App
@@ -43,7 +44,9 @@ class Methods:
     async def __call__(self, asked: Request, peer: Peer) -> Any:
         method = self._table.get(asked.method)
         if method is None:
-            raise Fault(lines.NO_METHOD, f"no method {asked.method!r}; known: {', '.join(self._table)}")
+            raise Fault(
+                protocol.NO_METHOD, f"no method {asked.method!r}; known: {', '.join(self._table)}"
+            )
         return await method(asked.params, peer)
 
     async def _hello(self, params: Params, _: Peer) -> dict[str, Any]:
@@ -51,7 +54,7 @@ class Methods:
         _typed(params, protocol=int, version=str)
         holder = self._app.lock.holder
         return {
-            "protocol": lines.PROTOCOL,
+            "protocol": protocol.PROTOCOL,
             "version": __version__,
             "pid": holder.identity.pid,
             "start": holder.identity.start,
@@ -85,7 +88,7 @@ class Methods:
         _typed(params)
         loop = asyncio.get_running_loop()
         families = await loop.run_in_executor(self._worker, self._app.metrics.families)
-        return {"families": prometheus.shapes(families)}
+        return {"families": exposition.shapes(families)}
 
     async def _shutdown(self, params: Params, peer: Peer) -> dict[str, Any]:
         _typed(params)
@@ -98,7 +101,7 @@ def _asker() -> Callable[[dict[str, Any], int], dict[str, Any]]:
     try:
         found = import_module("agentctl.daemon.answers")
     except ImportError as error:
-        raise Fault(lines.ELSEWHERE, "this daemon answers no questions") from error
+        raise Fault(protocol.ELSEWHERE, "this daemon answers no questions") from error
     return cast("Callable[[dict[str, Any], int], dict[str, Any]]", found.answer)
 
 
@@ -107,4 +110,4 @@ def _typed(params: Params, **wanted: type) -> None:
     for name, kind in wanted.items():
         value = params.get(name)
         if value is not None and (not isinstance(value, kind) or isinstance(value, bool)):
-            raise Fault(lines.BAD_PARAMS, f"{name}: not of type {kind.__name__}")
+            raise Fault(protocol.BAD_PARAMS, f"{name}: not of type {kind.__name__}")

@@ -15,8 +15,8 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from agentctl.daemon.connection import Connection, Peer
-from agentctl.wire.lines import Request
-from agentctl.wire.rpc import SOCKET, short
+from agentctl.daemon_client.client import SOCKET, short
+from agentctl.daemon_client.protocol import Request
 
 log = logging.getLogger("agentctl.daemon.server")
 

@@ -1,16 +1,19 @@
-"""Waits for files to change, or to be called from another thread: inotify and an eventfd in one poll."""
+"""Waits for files to change, or to be called from another thread.
+
+Where inotify cannot tell of a change (no instance or watch is left), the wait ends after a second, so
+that whoever waits looks by the clock; inotify is used again as soon as it is there.
+"""
 
 from __future__ import annotations
 
 import logging
 import os
-import select
-import time
 from collections.abc import Iterable
+from typing import Any
 
-from agentctl.errors import SourceError
-from agentctl.truth.inotify import Inotify
-from agentctl.truth.watch import nearest
+from agentctl.errors import Exhausted, SourceError
+from agentctl.system.files import translated
+from agentctl.system.waiter import Watch
 
 log = logging.getLogger("agentctl.daemon.wake")
 
@@ -18,17 +21,19 @@ LONGEST = 60.0  # seconds: a look without being told, for file systems that tell
 
 
 class Wake:
-    """One thread waits; any thread calls."""
+    """One thread waits; any thread calls. `who` waits is for the log."""
 
-    def __init__(self, files: Iterable[str]) -> None:
-        self._files = tuple(files)
-        self._inotify = Inotify()
-        self._called = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
-        self._poll = select.poll()
-        self._poll.register(self._inotify, select.POLLIN)
-        self._poll.register(self._called, select.POLLIN)
-        self._wanted: set[tuple[int, bytes]] = set()
-        self._watch()
+    def __init__(self, files: Iterable[str], who: str = "") -> None:
+        """Raises SourceError where no descriptor is left."""
+        self._files, self._who = tuple(files), who
+        self.problem: str | None = None  # why changes are looked for by the clock
+        self._watch = Watch()
+        try:
+            self._called = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
+        except OSError as error:
+            raise translated(error, "eventfd") from error
+        self._watch.add_descriptor(self._called)
+        self._find_files()
 
     def call(self) -> None:
         os.eventfd_write(self._called, 1)
@@ -36,35 +41,36 @@ class Wake:
     def wait(self, seconds: float) -> None:
         """Until something may have happened, and never longer than a minute. Other files beside ours
         wake nobody."""
-        if self._watch():
-            return
-        deadline = time.monotonic() + min(seconds, LONGEST)
-        while (left := deadline - time.monotonic()) > 0:
-            self._poll.poll(left * 1000)
-            if self._heard():
-                return
+        if not self._find_files():
+            self._watch.wait(min(seconds, LONGEST))
+        try:
+            os.eventfd_read(self._called)
+        except BlockingIOError:  # nobody has called
+            pass
 
     def close(self) -> None:
-        self._inotify.close()
+        self._watch.close()
         os.close(self._called)
 
-    def _heard(self) -> bool:
-        """Takes all the news there is."""
-        called = False
-        try:
-            called = os.eventfd_read(self._called) > 0
-        except BlockingIOError:
-            pass
-        news = self._inotify.read()
-        return called or any(one.of_itself or (one.watch, one.name) in self._wanted for one in news)
+    @property
+    def condition(self) -> dict[str, Any]:
+        """For the status of a daemon part: empty where all is well."""
+        return {} if self.problem is None else {"state": "degraded", "problem": self.problem}
 
-    def _watch(self) -> bool:
+    def _find_files(self) -> bool:
         """Whether a file is looked for elsewhere than before: its directory has come, or is another
         one, and it may have changed before we knew."""
-        try:
-            wanted = {nearest(self._inotify, file) for file in self._files}
-        except SourceError as error:  # the slow look remains
-            log.warning("cannot be told of changes: %s", error)
-            return False
-        changed, self._wanted = wanted != self._wanted, wanted
-        return changed
+        news = [self._watch.add_file(file) for file in self._files]
+        problem = _reason(self._watch.unwatched.values())
+        if problem != self.problem:
+            level = logging.INFO if problem is None else logging.WARNING
+            log.log(level, "%s: %s", self._who, problem or "is told of changes again")
+        self.problem = problem
+        return any(news)
+
+
+def _reason(errors: Iterable[SourceError]) -> str | None:
+    """Which of the files it was does not matter where a limit is reached."""
+    for error in errors:
+        return error.why if isinstance(error, Exhausted) else str(error)
+    return None

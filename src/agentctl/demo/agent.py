@@ -19,7 +19,7 @@ session id; --resume ID goes on with a session.
 
 Native files, below $DEMO_AGENT_HOME or ~/.demo-agent:
 
-    live/PID.json           {"pid", "procStart", "session"}: written by rename, removed at a clean end
+    live/PID.json           {"pid", "procStart", "session", "namespace"}: removed at a clean end
     sessions/ID.jsonl       one record per line: session, turn, say, usage
 """
 
@@ -65,7 +65,10 @@ class Journal:
     def announce(self, session: str) -> None:
         with open("/proc/self/stat", "rb") as stat:
             start = stat.read().rpartition(b")")[2].split()[19].decode()
-        record = {"pid": os.getpid(), "procStart": start, "session": session}
+        record = {
+            "pid": os.getpid(), "procStart": start, "session": session,
+            "namespace": os.readlink("/proc/self/ns/pid"),
+        }  # fmt: skip
         with open(f"{self._live}.new", "w", encoding="utf-8") as file:
             json.dump(record, file)
         os.rename(f"{self._live}.new", self._live)

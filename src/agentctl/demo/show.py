@@ -19,13 +19,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
 import agentctl
+from agentctl import text
 from agentctl.adapters.registry import registered
-from agentctl.cli import text
 from agentctl.errors import SourceError
-from agentctl.truth import procfs
+from agentctl.system import proc
+from agentctl.system.pidfd import Handle
+from agentctl.system.proc import Process
 from agentctl.truth.look import Look
-from agentctl.truth.pidfd import Handle
-from agentctl.truth.procfs import Process
 from agentctl.truth.survey import Wanted, survey
 
 MARKER = "AGENTCTL_DEMO"
@@ -72,7 +72,7 @@ class Show:
         shown = " ".join(f'"{word}"' if " " in word else word for word in words)
         print(f"$ agentctl {shown}".rstrip(), flush=True)
         # capture nothing: it writes to our own terminal and sees its width
-        subprocess.run([sys.executable, "-m", "agentctl", *words], env=self._environ, check=False)
+        subprocess.run([sys.executable, "-P", "-m", "agentctl", *words], env=self._environ, check=False)
 
     def begin(self) -> None:
         for directory, name, script in CAST:
@@ -85,7 +85,7 @@ class Show:
             self.sessions.append(self._launched(*words))
 
     def _launched(self, *words: str) -> str:
-        command = [sys.executable, "-m", "agentctl", *words, "--json"]
+        command = [sys.executable, "-P", "-m", "agentctl", *words, "--json"]
         done = subprocess.run(command, env=self._environ, stdout=subprocess.PIPE, check=True)
         session = str(json.loads(done.stdout)["sessions"][0]["id"])
         print(session, flush=True)
@@ -129,7 +129,7 @@ class Show:
                     handle.wait(PATIENCE)
 
     def _left(self) -> list[Process]:
-        return [p for p in procfs.read_table().values() if p.alive and self._is_ours(p)]
+        return [p for p in proc.read_table().values() if p.alive and self._is_ours(p)]
 
     def _is_ours(self, process: Process) -> bool:
         try:

@@ -17,16 +17,16 @@ from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 from agentctl.errors import SourceError
-from agentctl.rehearsal.errand import Errand
 from agentctl.rehearsal.expect import Act, Expected, Step, Telling
+from agentctl.rehearsal.follow import SETTLE, Sight, family
 from agentctl.rehearsal.model.journal import Kind
 from agentctl.rehearsal.model.server import Model
 from agentctl.rehearsal.recipe import Recipe
 from agentctl.rehearsal.report import not_reached, reached
-from agentctl.rehearsal.sight import SETTLE, Sight, family
 from agentctl.rehearsal.terminal import Terminal
-from agentctl.truth import procfs
-from agentctl.truth.pidfd import Handle
+from agentctl.rehearsal.tool_command import Errand
+from agentctl.system import proc
+from agentctl.system.pidfd import Handle
 
 MARK = {"terminal": "rehearsal-one", "headless": "rehearsal-two"}  # in the prompt: whose request is it
 AGAIN = 2.0  # seconds after which Enter is pressed once more: some take a quick one for part of a paste
@@ -195,7 +195,7 @@ def _words_of(terminal: Terminal) -> list[str]:
 
 def _end_all(root: int) -> None:
     """Whatever is left of what we started; the room would end it anyway, the next act begins alone."""
-    table = procfs.read_table()
+    table = proc.read_table()
     for pid in family(root) & table.keys():
         try:
             with Handle(table[pid].identity) as handle:

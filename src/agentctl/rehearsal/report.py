@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from agentctl.rehearsal.expect import Act, Heard, Step, Telling
-from agentctl.rehearsal.sight import Sighting
-from agentctl.wire import shapes
+from agentctl.rehearsal.follow import Sighting
+from agentctl.wire import session as shapes
 
 
 def reached(act: Act, step: Step, telling: Telling, sighting: Sighting) -> dict[str, Any]:

@@ -1,7 +1,8 @@
 """A visit to an installed agent: finds its program, has it walk in a room, hands on what the walk tells.
 
 Nothing of the caller but PATH goes in, and nothing comes out but lines of JSON: the room can write to no
-file outside its own /tmp. When the visit is over or broken off, the room and all in it end.
+file outside its own /tmp, and whoever looks at this machine meanwhile does not see the agent. When the
+visit is over or broken off, the room and all in it end.
 """
 
 from __future__ import annotations
@@ -15,11 +16,12 @@ from collections.abc import Generator, Iterator, Mapping
 from typing import Any
 
 import agentctl
-from agentctl import config
 from agentctl.adapters import registry
-from agentctl.control.binary import resolved
-from agentctl.rehearsal import room
+from agentctl.config import settings
+from agentctl.launch.program import resolved
+from agentctl.rehearsal import sandbox
 from agentctl.rehearsal.recipe import recipe_for
+from agentctl.system import proc
 
 LAST_WORDS = 5  # lines of a walk that broke
 
@@ -28,7 +30,7 @@ def program(adapter: str, environ: Mapping[str, str]) -> str:
     """The agent's program, found as `launch` finds it. Raises StartFailed where it is not installed,
     Unsupported where nobody wrote down how to rehearse it."""
     recipe_for(adapter)
-    name = config.load(environ).of(adapter).binary.value or registry.load(adapter).binary
+    name = settings.load(environ).of(adapter).binary.value or registry.load(adapter).binary
     return resolved(name, environ, os.getcwd())
 
 
@@ -42,7 +44,7 @@ def visit(
     needed = [sources, *path.split(os.pathsep), binary, os.path.realpath(binary)]
     with tempfile.TemporaryFile("w+", errors="replace") as errors:
         walking = subprocess.Popen(
-            room.words(walk, list(_below_tmp(needed)), read_only=True),
+            sandbox.words(walk, list(_below_tmp(needed)), read_only=True, maker=_own_address()),
             env={"PATH": path, "PYTHONPATH": sources, "PYTHONDONTWRITEBYTECODE": "1"},
             cwd="/",
             stdin=subprocess.DEVNULL,
@@ -62,6 +64,10 @@ def visit(
             walking.kill()
             walking.wait()
             walking.stdout.close()
+
+
+def _own_address() -> str:
+    return proc.read_process(os.getpid(), proc.boot_id()).identity.address
 
 
 def _below_tmp(paths: list[str]) -> Iterator[str]:

@@ -17,10 +17,11 @@ from collections.abc import Sequence
 from typing import Any
 
 from agentctl.errors import AgentctlError
-from agentctl.rehearsal import recipe, room
+from agentctl.rehearsal import recipe, sandbox
 from agentctl.rehearsal.acts import Scene, at_its_terminal, launched
 from agentctl.rehearsal.expect import Expected, expected_of, numbers
 from agentctl.rehearsal.model.server import Model
+from agentctl.truth.visibility import ALONE
 
 
 def walk(adapter: str, binary: str, patience: float) -> None:
@@ -35,6 +36,7 @@ def walk(adapter: str, binary: str, patience: float) -> None:
         environ = {**recipe.environment(known, place, os.environ["PATH"]), "PWD": work}
         os.environ.clear()  # from here on we look as a person of that home would
         os.environ.update(environ)
+        os.environ[ALONE] = "1"  # in this room, which nobody outside can reach
         version = asked(binary, environ, work, patience)
         expected = expected_of(adapter, version)
         tell(_agent(adapter, binary, version, expected))
@@ -76,7 +78,7 @@ def _agent(adapter: str, binary: str, version: str, expected: Expected) -> dict[
 
 
 def main(given: Sequence[str]) -> int:
-    if len(given) != 3 or room.ROOM not in os.environ:
+    if len(given) != 3 or sandbox.ROOM not in os.environ:
         print(__doc__, file=sys.stderr)
         return 2
     try:

@@ -50,7 +50,7 @@ class AdapterContract:
             pytest.skip(f"{stage.adapter} never waits for a person in a way visible from outside")
         puppet, session_id = self._started(stage)
         puppet.do("ask")
-        verdict = stage.session(session_id).verdict
+        verdict = stage.waiting(session_id).verdict
         assert verdict.status == "waiting"
         assert verdict.waiting_for in ("permission", "question", "startup")
 

@@ -44,7 +44,6 @@ import signal
 import subprocess
 import sys
 import time
-from pathlib import Path
 from typing import NoReturn
 
 STEP = re.compile(r"(\w+)(?: (\d+(?:\.\d+)?))?")
@@ -121,9 +120,7 @@ class Player:
             start_new_session=True,
         )  # fmt: skip
         self.children.append(child)
-        # exec lets go of our pipe a moment before the kernel shows the new environment
-        while not Path(f"/proc/{child.pid}/environ").read_bytes():
-            time.sleep(0.001)
+        wait_for_program(child.pid)
 
     def tool_environ(self) -> dict[str, str]:
         """What the agent tells its tools."""
@@ -247,10 +244,27 @@ def start_ticks() -> int:
         return int(stat.read().rpartition(b")")[2].split()[19])
 
 
+def wait_for_program(pid: int, deadline: float = 20.0) -> None:
+    """Until a child that was just started runs its program. It has the name and the files of the
+    program before it has arguments and an environment: the kernel sets those last."""
+    end = time.monotonic() + deadline
+    while True:
+        with open(f"/proc/{pid}/stat", "rb") as stat:
+            fields = stat.read().rpartition(b")")[2].split()
+        if int(fields[48]) or time.monotonic() > end:  # env_end: field 51
+            return
+        time.sleep(0.001)
+
+
 def rename_process(name: str) -> None:
     """What `process.title = name` does in Node: comm and the whole argv become the name."""
     set_comm(name)
     set_arguments(name.split("\0"))
+
+
+def known_as(name: str) -> str:
+    """The name that it runs under: another one, where the stage has renamed its binary."""
+    return os.environ.get("PUPPET_ALIAS") or name
 
 
 def set_comm(name: str) -> None:

@@ -8,9 +8,10 @@ import signal
 import subprocess
 
 from agentctl.errors import Gone
-from agentctl.truth import pidfd, procfs
-from agentctl.truth.model import ProcessIdentity
+from agentctl.system import pidfd, proc
+from agentctl.system.identity import ProcessIdentity
 
+ALIAS = "PUPPET_ALIAS"  # the variable that holds the name of a renamed binary
 DEADLINE = 20.0  # seconds a fake agent may take for one step, on a loaded machine
 
 
@@ -24,7 +25,7 @@ class Puppet:
         self.pid = self._child.pid
         self.cwd = cwd
         self.session_id: str | None = self._answer() or None
-        self.identity: ProcessIdentity = procfs.read_process(self.pid, procfs.boot_id()).identity
+        self.identity: ProcessIdentity = proc.read_process(self.pid, proc.boot_id()).identity
 
     def do(self, step: str) -> None:
         """Have it take a step; returns when its native files say so."""

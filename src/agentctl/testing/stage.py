@@ -13,20 +13,22 @@ import shutil
 import signal
 import sys
 import sysconfig
+import time
 import uuid
 from pathlib import Path
 
 import agentctl
 from agentctl.adapters.registry import load, registered
 from agentctl.errors import Gone, SourceError
-from agentctl.testing.puppet import DEADLINE, Puppet
-from agentctl.truth import pidfd, procfs
+from agentctl.system import pidfd, proc
+from agentctl.system.proc import Process
+from agentctl.testing.puppet import ALIAS, DEADLINE, Puppet
 from agentctl.truth.look import Look
 from agentctl.truth.model import Session
-from agentctl.truth.procfs import Process
 from agentctl.truth.survey import Survey, Wanted, survey
 
 MARKER = "AGENTCTL_STAGE"
+BEAT = 0.05  # seconds between two looks at what will change by itself
 
 
 class Stage:
@@ -35,6 +37,7 @@ class Stage:
     adapter: str
     can_ask = True  # whether waiting for a person can be seen from outside, for this agent
     failure_is_told = True  # whether the agent writes down that a turn failed
+    alias = ""  # the name that its binary has instead of its own, as an installer may give it
 
     def __init__(self, root: Path) -> None:
         self.root = root
@@ -73,7 +76,8 @@ class Stage:
     ) -> Puppet:
         directory = cwd or self.work
         directory.mkdir(parents=True, exist_ok=True)
-        given = {**self.environ, **self._interpreter(), "PUPPET_PROMPT": prompt, **(environ or {})}
+        known = {"PUPPET_PROMPT": prompt, ALIAS: self.alias}
+        given = {**self.environ, **self._interpreter(), **known, **(environ or {})}
         if resume is not None:
             given["PUPPET_RESUME"] = resume
         puppet = Puppet(self.program(prompt, resume), given, str(directory))
@@ -99,7 +103,7 @@ class Stage:
     def processes(self) -> list[Process]:
         """Every live process of this stage, known by its environment: launchers, agents, tools."""
         found = []
-        for process in procfs.read_table().values():
+        for process in proc.read_table().values():
             try:
                 if process.alive and process.environ().get(MARKER) == self.marker:
                     found.append(process)
@@ -109,7 +113,8 @@ class Stage:
 
     def masked(self, *path: str) -> str:
         """The Python interpreter under another name, so that /proc/PID/exe says what it must."""
-        target = self.root.joinpath("opt", *path)
+        named = (*path[:-1], self.alias) if self.alias else path
+        target = self.root.joinpath("opt", *named)
         if not target.exists():
             target.parent.mkdir(parents=True, exist_ok=True)
             source = os.path.realpath(sys.executable)
@@ -128,6 +133,16 @@ class Stage:
         found = [s for s in self.survey(Wanted()).sessions if s.seen.session_id == session_id]
         assert len(found) == 1, f"{len(found)} rows for {session_id}"
         return found[0]
+
+    def waiting(self, session_id: str) -> Session:
+        """The row of one that asks a person, once it says so: what is derived must hold for a second.
+        After a deadline, as it is."""
+        end = time.monotonic() + DEADLINE
+        while (found := self.session(session_id)).verdict.status != "waiting":
+            if time.monotonic() > end:
+                break
+            time.sleep(BEAT)
+        return found
 
     def row_of(self, puppet: Puppet) -> Session | None:
         """The row owned by this very process, if any."""

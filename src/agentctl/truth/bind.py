@@ -12,8 +12,8 @@ from functools import cache
 from typing import Literal, NamedTuple
 
 from agentctl.errors import Gone, SourceError
+from agentctl.system.proc import Process, current
 from agentctl.truth.model import Evidence
-from agentctl.truth.procfs import Process
 
 Method = Literal["pid record", "held open", "argument", "launch note", "child's environment", "inferred"]
 # Best first: the order in which an owner is believed.
@@ -105,19 +105,18 @@ def _inferred(ties: Sequence[Tie]) -> dict[str, Bound]:
     return decided
 
 
-def nobody(
+def suspected(
     loose: Sequence[Process],
-    seen: int,
     *,
     boot_time: float,
     written_at: float | None,
     may: Callable[[Process], bool] | None = None,
     uid: int | None = None,
-) -> Evidence:
-    """Evidence on a session that no live process is bound to.
+) -> Evidence | None:
+    """Evidence that one of these processes may run a session that none is bound to; None: none may.
 
     Whoever wrote its last record lived then. If every live process of this agent is bound to other
-    sessions, or started after that moment, the writer is proven gone. A loose process (alive, bound
+    sessions, or started after that moment, none of them is the writer. A loose process (alive, bound
     to nothing) that was there already may be the writer, unless the adapter knows that it may not, or it
     is another user's than the file (`uid`), and not root's.
     """
@@ -127,28 +126,30 @@ def nobody(
         if written_at is None or process.may_have_begun(boot_time) <= written_at + 1
         if _may_run(process, may, uid)
     ]
-    if suspects:
-        pids = ", ".join(f"pid {p.pid}" for p in suspects)
-        note = f"{pids}: alive, bound to no session, and may run this one"
-        return Evidence("ambiguous", suspects[0].identity.address, "derived", note=note)
-    return gone(seen)
+    if not suspects:
+        return None
+    pids = ", ".join(f"pid {p.pid}" for p in suspects)
+    note = f"{pids}: alive, bound to no session, and may run this one"
+    return Evidence("ambiguous", suspects[0].identity.address, "derived", note=note)
 
 
 def _may_run(process: Process, may: Callable[[Process], bool] | None, uid: int | None) -> bool:
     try:
         ours = uid is None or process.uid in (uid, 0)
         return ours and (process.ending or may is None or may(process))
-    except Gone:
-        return False
+    except Gone:  # its directory is empty before the kernel is done with it
+        now = current(process.identity)
+        return now is not None and now.alive
     except SourceError:  # withheld: for all we know, it may
         return True
 
 
 @cache  # the same for each of the thousands of sessions that have ended
 def gone(seen: int) -> Evidence:
-    """Evidence on a session that none of these live processes of its agent can run."""
+    """Evidence on a session that none of these live processes of its agent can run. For use only where
+    every process that could run it is visible and recognisable."""
     others = f"{seen} live process{'es' if seen != 1 else ''} of this agent, none can own it"
-    note = others if seen else "no live process of this agent"
+    note = others if seen else "all processes are visible, and none is this agent's"
     return Evidence("gone", "/proc", "kernel", note=note)
 
 

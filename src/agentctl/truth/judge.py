@@ -13,8 +13,9 @@ from typing import cast
 from agentctl.truth.model import Activity, Evidence, Outcome, Status, Verdict, WaitingFor
 
 # Of two contradicting claims on liveness the safer stands first, whoever makes it: nothing makes a
-# live process dead, and where an owner may exist out of sight, nothing proves it gone.
-LIVENESS = ("alive", "ambiguous", "hidden", "gone")
+# live process dead. That the very process that ran it has ended is a proof; that nobody else could run
+# it is one only where everybody is visible, so what is hidden stands before it.
+LIVENESS = ("alive", "ambiguous", "ended", "hidden", "gone")
 # Of two equally authoritative claims on activity (two processes on one session) the one that needs
 # a person stands first.
 ACTIVITY = ("waiting", "working", "idle")
@@ -29,6 +30,7 @@ def judge(evidence: Sequence[Evidence]) -> Verdict:
     living: list[Evidence] = []  # what is said of its process
     active: list[Evidence] = []  # of its turn
     exits: list[Evidence] = []
+    suspended: Evidence | None = None
     for piece in evidence:
         if not piece.trusted:
             continue
@@ -37,6 +39,8 @@ def judge(evidence: Sequence[Evidence]) -> Verdict:
             active.append(piece)
         elif claim == "exited":
             exits.append(piece)
+        elif claim == "suspended":
+            suspended = piece
         # only the kernel's word makes a session alive or dead; that nobody can tell, anyone may say
         elif claim in LIVENESS and (piece.authority == "kernel" or claim in ("ambiguous", "hidden")):
             living.append(piece)
@@ -46,7 +50,7 @@ def judge(evidence: Sequence[Evidence]) -> Verdict:
     if liveness.claim in ("ambiguous", "hidden"):
         return _unknown(evidence, liveness.note or f"its owner is {liveness.claim}", (liveness,))
     if liveness.claim == "alive":
-        return _living(evidence, liveness, activity)
+        return _living(evidence, liveness, activity, suspended)
     if activity is not None and activity.claim == "idle" and activity.detail not in ENDINGS:
         # A stale live record may say only "idle"; how the turn ended is then in the journal.
         telling = [e for e in active if e.claim == "idle" and e.detail in ENDINGS]
@@ -54,20 +58,29 @@ def judge(evidence: Sequence[Evidence]) -> Verdict:
     return _ended(evidence, liveness, activity, exits[0] if exits else None)
 
 
-def _living(evidence: Sequence[Evidence], alive: Evidence, activity: Evidence | None) -> Verdict:
+def _living(
+    evidence: Sequence[Evidence],
+    alive: Evidence,
+    activity: Evidence | None,
+    suspended: Evidence | None,
+) -> Verdict:
+    used = tuple(piece for piece in (alive, activity, suspended) if piece is not None)
+    how = "is alive" if suspended is None else "is alive but suspended"
+    stopped = suspended is not None
     if activity is None:
-        reason = "its process is alive; no source tells what it is doing"
-        return _verdict(evidence, (alive,), reason, status="running")
-    used = (alive, activity)
+        reason = f"its process {how}; no source tells what it is doing"
+        return _verdict(evidence, used, reason, status="running", suspended=stopped)
     if activity.claim == "waiting":
         what = cast(WaitingFor, activity.detail) if activity.detail in WAITING_FOR else None
-        reason = f"its process is alive and waits for a person{f': {what}' if what else ''}"
-        return _verdict(evidence, used, reason, status="waiting", activity="waiting", waiting=what)
+        reason = f"its process {how} and waits for a person{f': {what}' if what else ''}"
+        return _verdict(
+            evidence, used, reason, status="waiting", activity="waiting", waiting=what, suspended=stopped
+        )
     if activity.claim == "working":
-        reason = "its process is alive and its turn is open"
-        return _verdict(evidence, used, reason, status="running", activity="working")
-    reason = "its process is alive and its turn is over"
-    return _verdict(evidence, used, reason, status="idle", activity="idle")
+        reason = f"its process {how} and its turn is open"
+        return _verdict(evidence, used, reason, status="running", activity="working", suspended=stopped)
+    reason = f"its process {how} and its turn is over"
+    return _verdict(evidence, used, reason, status="idle", activity="idle", suspended=stopped)
 
 
 def _ended(
@@ -78,6 +91,8 @@ def _ended(
 ) -> Verdict:
     code = exited.value if exited is not None else None
     outcome, reason = _outcome(activity, code)
+    if gone.claim == "ended":
+        reason = reason.replace("its process is gone", "the process that ran it has ended")
     used: tuple[Evidence, ...] = (gone,) if activity is None else (gone, activity)
     if exited is not None:
         used += (exited,)
@@ -134,10 +149,13 @@ def _verdict(
     waiting: WaitingFor | None = None,
     outcome: Outcome | None = None,
     code: int | None = None,
+    suspended: bool = False,
 ) -> Verdict:
     if len(used) == len(evidence):  # nothing is left to agree or to be overruled
-        return Verdict(status, activity, waiting, outcome, code, reason, used, ())
+        return Verdict(status, activity, waiting, outcome, code, reason, used, (), suspended)
     claims = {e.claim for e in used}
     agreeing = tuple(e for e in evidence if e.trusted and e.claim in claims and e not in used)
     overruled = tuple(e for e in evidence if e not in used and e not in agreeing)
-    return Verdict(status, activity, waiting, outcome, code, reason, used + agreeing, overruled)
+    return Verdict(
+        status, activity, waiting, outcome, code, reason, used + agreeing, overruled, suspended
+    )

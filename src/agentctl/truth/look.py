@@ -9,17 +9,25 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, TypeVar
 
 from agentctl.errors import Forbidden, Gone, SourceError
-from agentctl.truth import clock, files, procfs
-from agentctl.truth.bind import Tie, gone, nobody
-from agentctl.truth.model import Evidence, Facts, Launch, Problem, ProcessIdentity
+from agentctl.paths import home_of
+from agentctl.system import clock, files, proc
+from agentctl.system.identity import ProcessIdentity
+from agentctl.system.proc import Process
+from agentctl.system.program import SHIM, is_runtime, may_be_named, plain_name
+from agentctl.truth.bind import Tie, gone, suspected
+from agentctl.truth.model import Evidence, Facts, Launch, Problem
 from agentctl.truth.plain import pack, unpack
-from agentctl.truth.procfs import Process
 
 if TYPE_CHECKING:
-    from agentctl.truth.memory import Memory, Warm
+    from agentctl.system.sqlite import Database
+    from agentctl.truth.mounts import Reached
+    from agentctl.truth.visibility import Sight
+    from agentctl.truth.warm import Memory, Warm
 
 Said = TypeVar("Said")
 Environ = Mapping[str, str]
+TAKEN_DOWN = 1.0  # seconds that we wait for a process which the kernel is taking down
+KERNEL = 2  # the pid that the kernel's own threads have as their parent
 
 
 class Look:
@@ -47,15 +55,26 @@ class Look:
         self.notes: Mapping[ProcessIdentity, Launch] = {}  # by the process that we started
         self._mounts = os.readlink("/proc/self/ns/mnt")
         self._children: dict[int, list[Process]] = {}  # of all, once somebody asks for anyone's
+        self._binaries: dict[int, str] = {}  # names of the binaries of all, once somebody asks
+        self._shims: list[Process] | None = None  # of all agents that we launched, once somebody asks
+        self._locks: dict[int, set[int]] = {}  # who has locked what, once somebody asks
         self._begin("")
 
     def _begin(self, adapter: str) -> None:
         self.adapter = adapter
         self.comms: frozenset[str] = frozenset()  # names that its processes may have; empty: any
         self.owned: tuple[Process, ...] = ()  # live processes of the adapter
+        self._owned_pids: tuple[tuple[Process, ...], set[int]] = ((), set())  # of that very tuple
         self.loose: tuple[Process, ...] = ()  # of these, those that no session is bound to
         self.aside: dict[int, str] = {}  # of these, those that run no session by design, and why
+        self.owns: Callable[[Process], bool] | None = None  # the adapter's word on a process
+        self._places: dict[str, None] = {}  # directories that the adapter has looked for sessions in
+        self._writers: list[tuple[Process, str]] | None = None  # who writes there; None: not looked for
+        self._outside: list[Process] | None = None  # None: not looked for yet
+        self._sight: Sight | None = None
+        self._all_seen: bool | None = None
         self.problems: list[Problem] = []
+        self._reached: Reached | None = None  # in other mount namespaces
         self.complaints = 0  # how often there was one, counting those that are told already
 
     @classmethod
@@ -74,7 +93,11 @@ class Look:
         # At once, too: reading many processes takes long enough to date them back. The latest of three,
         # since a pause between two clocks makes it earlier and nothing makes it later.
         booted = max(clock.boot_time(time.time()) for _ in range(3))
-        table = procfs.read_table() if warm is None else warm.read_table()
+        table: Mapping[int, Process] = proc.read_table() if warm is None else warm.read_table()
+        if any(process.comm == "agentctl-room" for process in table.values()):
+            from agentctl.truth import rehearsals  # while `doctor --live` is at work
+
+            table = rehearsals.without(table)
         look = cls(table, given, now, confine=confine, memory=memory, cwd=cwd, warm=warm)
         look.boot_time = booted
         return look
@@ -87,11 +110,54 @@ class Look:
 
     # processes
 
-    def candidates(self, comms: frozenset[str]) -> list[Process]:
-        """Live processes whose name could be one of these."""
-        named = {c for c in {p.comm for p in self.table.values()} if may_be_named(c, comms)}
-        found = [p for p in self.table.values() if p.comm in named and p.alive]
-        return [p for p in found if self._inside(p)] if self.confine else found
+    def candidates(self, names: frozenset[str]) -> list[Process]:
+        """Live processes whose name could be one of these, or whose binary's."""
+        return [process for process in self._named(names) if self.admits(process)]
+
+    def admits(self, process: Process) -> bool:
+        """Whether `confine` lets it be shown."""
+        return not self.confine or self._inside(process)
+
+    def _named(self, names: frozenset[str]) -> list[Process]:
+        binaries = self._binaries or self._read_binaries()
+        known = {*binaries.values(), *(p.comm for p in self.table.values())}
+        fitting = {name for name in known if may_be_named(name, names)}
+        return [
+            p
+            for p in self.table.values()
+            if (p.comm in fitting or binaries.get(p.pid) in fitting) and p.alive
+        ]
+
+    def _read_binaries(self) -> dict[int, str]:
+        """The name of each process's binary, since a link of another name shows as that name in the
+        table. Only to sieve by: the number may be another process's by now."""
+        kept = self.warm.binaries if self.warm is not None else {}
+        names = {p.pid: kept.get(p.program) or binary_name(p) for p in self.table.values()}
+        if self.warm is not None:  # another program after each exec: it is read anew then
+            self.warm.binaries = {self.table[pid].program: name for pid, name in names.items() if name}
+        found = {pid: name for pid, name in names.items() if name}
+        self._binaries.update(found)
+        return found
+
+    def lock_holders(self, path: str) -> list[Process]:
+        """Live processes that have locked this file, whatever they are called; without those that the
+        adapter owns already."""
+        if not self._locks:
+            from agentctl.system.file_holders import lock_holders
+
+            self._locks.update(lock_holders() or {0: set()})
+        status = self.status(path)
+        if status is None or not (holders := self._locks.get(status.st_ino)):
+            return []
+        found = (self.table.get(pid) for pid in holders.difference(self._pids_of_owned()))
+        alive = [p for p in found if p is not None and p.alive and self.admits(p)]
+        # another file system has files of the same numbers: so its descriptors have the last word
+        return [process for process in alive if _has_open(process, path, status)]
+
+    def _pids_of_owned(self) -> set[int]:
+        if self._owned_pids[0] is not self.owned:
+            self._owned_pids = (self.owned, {process.pid for process in self.owned})
+        return self._owned_pids[1]
 
     def started_at(self, process: Process) -> float:
         return process.began(self.boot_time)
@@ -115,16 +181,29 @@ class Look:
 
     def noted(self) -> list[Tie]:
         """What our launch notes say of these processes, or of the wrapper that one was started by. (A
-        Codex that a launched Claude has started is not what that note is about.)"""
-        ties = []
-        for process in self.owned if self.notes else ():
-            parent = self.table.get(process.parent)
+        Codex that a launched Claude has started is not what that note is about, nor is a Pi that a
+        launched Pi has started.)"""
+        ties, agents = [], {process.pid for process in self.owned}
+        for process in self.owned:
+            parent = self.table.get(process.parent) if process.parent not in agents else None
             started = (process, parent) if parent is not None else (process,)
             notes = (self.notes.get(each.identity) for each in started)
             note = next((n for n in notes if n is not None and n.adapter in (None, self.adapter)), None)
             if note is not None and note.session_id is not None:
                 ties.append(Tie(note.session_id, process, "launch note", f"launch:{note.id}"))
+            elif note is None and self.launching:
+                from agentctl.truth.launched import carried_for  # our notes are lost: rare
+
+                if (told := carried_for(started, self.table)) is not None and told.session_id:
+                    ties.append(Tie(told.session_id, process, "launch note", told.address))
         return ties
+
+    @property
+    def launching(self) -> bool:
+        """Whether there may be agents that we launched."""
+        if self._shims is None:
+            self._shims = [process for process in self.table.values() if process.comm == SHIM]
+        return bool(self.notes) or any(self.sees(shim) for shim in self._shims)
 
     def set_aside(self, process: Process, why: str) -> None:
         """This process of ours runs no session, by design: no row for it."""
@@ -135,43 +214,124 @@ class Look:
         written_at: float | None,
         may: Callable[[Process], bool] | None = None,
         *,
+        path: str,
         uid: int | None = None,
+        began: float | None = None,
+        turn_open: bool = False,
     ) -> Evidence:
-        """Evidence on a session of this adapter that no live process is bound to. `may` tells which
-        of the loose processes may run it, where the adapter knows; `uid` is whose file it is in, which
-        no other user but root goes on with."""
+        """Evidence on a session of this adapter, kept at `path`, that no live process is bound to.
+        `may` tells which of the loose processes may run it, where the adapter knows; `uid` is whose
+        file it is, which no other user but root goes on with; `began` is when the session did."""
         if written_at is not None and written_at > self.now and self._written_since(written_at):
             note = "written after we looked at the processes: its writer may have started since"
             return Evidence("hidden", "/proc", "kernel", at=self.now, note=note)
-        if not self.loose:  # the usual case: nobody to suspect
+        if self._all_seen is None:
+            self._all_seen = self.sight.clear and not self._outsiders()
+        if self._all_seen and not self.loose and not turn_open:  # the usual case: nobody to suspect
             return gone(len(self.owned))
-        return nobody(
-            self.loose,
-            len(self.owned),
-            boot_time=self.boot_time,
-            written_at=written_at,
-            may=may,
-            uid=uid,
+        return (
+            suspected(self.loose, boot_time=self.boot_time, written_at=written_at, may=may, uid=uid)
+            or self._out_of_sight(path, began, written_at)
+            or (self._at_work(uid) if turn_open else None)
+            or gone(len(self.owned))
         )
+
+    def _out_of_sight(self, path: str, began: float | None, written_at: float | None) -> Evidence | None:
+        """That nobody here runs it proves nothing where not everybody is visible."""
+        obstacle = self.sight.obstacle(path, began, written_at)
+        if obstacle:
+            return Evidence("hidden", path, "derived", note=obstacle)
+        for process in self._outsiders():
+            if _may_use(process, path, alone=self.sight.alone):
+                note = f"pid {process.pid} is outside of AGENTCTL_CONFINE, and may run it"
+                return Evidence("hidden", process.identity.address, "derived", note=note)
+        return None
+
+    def _outsiders(self) -> list[Process]:
+        """Processes of the adapter's own that `confine` leaves out."""
+        if self._outside is None:
+            others = self._named(self.comms) if self.confine and self.owns is not None else ()
+            self._outside = [p for p in others if not self.admits(p) and self._may_be_ours(p)]
+        return self._outside
+
+    @property
+    def sight(self) -> Sight:
+        """What cannot be seen from here."""
+        if self._sight is None:
+            from agentctl.truth import visibility
+
+            self._sight = visibility.take(self.table, self.boot_time, self.environ)
+        return self._sight
+
+    def _at_work(self, uid: int | None) -> Evidence | None:
+        """Before an open turn counts as abandoned: a process under another name that has files of this
+        agent open to write may be at it. To look for one costs something, so it is done once."""
+        if self._writers is None:
+            from agentctl.system.file_holders import writers_below
+
+            known = {process.pid for process in self.owned}
+            others = (p for p in self.table.values() if p.pid not in known)
+            found = writers_below(others, self._places)
+            self._writers = [(p, path) for p, path in found if not self._is_helper(p)]
+        for process, held in self._writers:
+            if uid is None or process.uid in (uid, 0):
+                note = f"pid {process.pid} ({process.comm}) has {held} open to write, and may run it"
+                return Evidence("hidden", process.identity.address, "derived", note=note)
+        return None
+
+    def _is_helper(self, process: Process) -> bool:
+        """Whether it is the agent's own program, at work that is no session."""
+        if is_runtime(plain_name(process.comm)) or not looks_like(process, self.comms):
+            return False
+        return not self._is_ours(process)
+
+    def _may_be_ours(self, process: Process) -> bool:
+        """A process that is being taken down shows neither program nor environment. We wait for its end.
+        If that takes long, it may be ours, unless its name is a runtime's, which tells nothing."""
+        try:
+            if not proc.is_ending(process):
+                return self._is_ours(process)
+        except Gone:  # its directory is empty before the kernel is done with it
+            pass
+        if is_runtime(process.comm):
+            return False
+        from agentctl.system.pidfd import has_ended
+
+        return not has_ended(process.identity, TAKEN_DOWN)
+
+    def _is_ours(self, process: Process) -> bool:
+        try:
+            return self.owns is not None and self.owns(process)
+        except SourceError:  # withheld: for all we know, it is
+            return True
 
     def _written_since(self, stamp: float) -> bool:
         """Or else it was stamped by another clock: what is written now has no stamp of the future, so
         this one was set back since, or is not the file server's. Only a newcomer may have written it."""
         if stamp <= time.time() + 1:
             return True
-        new = procfs.newcomers(self.table)
-        named = (p for p in new if not self.comms or may_be_named(p.comm, self.comms))
-        return any(not self.confine or self._inside(process) for process in named)
+        new = proc.newcomers(self.table)
+        named = (p for p in new if not self.comms or looks_like(p, self.comms))
+        return any(self.admits(process) for process in named)
 
     def fate(self, pid: int, start: int, named_by: str) -> Iterator[Evidence]:
         """What became of a process that a native record names, if it is not alive."""
-        if (process := self.table.get(pid)) is None or process.identity.start != start:
-            note = f"{named_by} names it; it does not exist any more"
-            yield Evidence("gone", f"proc:{pid}@{start}", "kernel", note=note)
+        address = f"proc:{pid}@{start}"
+        if (process := self.table.get(pid)) is None:
+            from agentctl.system.pidfd import is_taken  # rare, and `signal` costs 1 ms
+
+            if is_taken(pid):  # hidden from us (hidepid), or it has begun since
+                note = f"{named_by} names it; a process of that number exists, and may not be looked at"
+                yield Evidence("hidden", address, "kernel", note=note)
+            else:
+                note = f"{named_by} names it; it does not exist any more"
+                yield Evidence("ended", address, "kernel", note=note)
+        elif process.identity.start != start:
+            note = f"{named_by} names it; its number belongs to another process now"
+            yield Evidence("ended", address, "kernel", note=note)
         elif not process.alive:
-            address = process.identity.address
-            yield Evidence("gone", address, "kernel", note=f"{named_by} names it; it is a zombie")
-            from agentctl.truth.pidfd import zombie_exit_code  # rare, and `signal` costs 1 ms
+            yield Evidence("ended", address, "kernel", note=f"{named_by} names it; it is a zombie")
+            from agentctl.system.pidfd import zombie_exit_code
 
             code = zombie_exit_code(process)
             if code is not None:
@@ -230,13 +390,20 @@ class Look:
             known = process.environ()
             if known.get("HOME"):
                 return known
-            home = _home_of(process.uid)  # its own user's, which need not be ours
+            home = home_of(process.uid)  # its own user's, which need not be ours
         except Forbidden as error:
             self.unreadable(error)
-            known, home = {}, _home_of(process.uid)
+            known, home = {}, home_of(process.uid)
         except Gone:
             return {}
         return {**known, "HOME": home} if home else known
+
+    def database(self, path: str) -> Database:
+        """A live session's database. A process that looks again and again remembers what it said.
+        Raises SourceError, now or when it is asked."""
+        from agentctl.system.sqlite import Database
+
+        return Database(path, self.warm.answered(path) if self.warm is not None else None)
 
     def root_of(self, process: Process, place: Callable[[Environ], str | None]) -> str | None:
         """Where this very process keeps its files, as a path that we can open."""
@@ -247,15 +414,26 @@ class Look:
         """Where the agent's files are: by our environment, then by each live process's own."""
         ours = place(self.environ)
         places = [ours and os.path.join(self.cwd, ours), *(self.root_of(p, place) for p in self.owned)]
-        return list(dict.fromkeys(p for p in places if p))
+        found: dict[object, str] = {}  # a home may have several names: one directory is one root
+        for path in places:
+            if path:
+                found.setdefault(files.inode(path) or path, path)
+        self._places.update(dict.fromkeys(found.values()))
+        return list(found.values())
 
     def through(self, process: Process, path: str) -> str:
         """A path that the process names, seen from here: a container's /root is not ours."""
         if not path.startswith("/") and process.cwd is not None:
             path = f"{process.cwd}/{path}"
-        if process.mounts in (None, self._mounts) or not path.startswith("/"):
+        if process.mounts == self._mounts or not path.startswith("/"):
             return path
-        return f"/proc/{process.pid}/root{path}"
+        if self._reached is None:
+            from agentctl.truth.mounts import Reached  # for containers and other users' processes
+
+            self._reached = Reached()
+        if process.mounts is None and not self._reached.is_elsewhere(process):
+            return path
+        return self._reached.path_here(process, path, self)
 
     # what could not be read
 
@@ -272,6 +450,9 @@ class Look:
         who = f"{self.adapter} {version}" if version else self.adapter
         self.problem("drift", f"{who} says {what} {word!r}, which this agentctl does not know", source)
 
+    def sees(self, process: Process) -> bool:
+        return not self.confine or self._inside(process)
+
     def _inside(self, process: Process) -> bool:
         name, _, value = self.confine.partition("=")
         try:
@@ -280,20 +461,39 @@ class Look:
             return False
 
 
-def home(environ: Environ) -> str | None:
-    """HOME, else the passwd entry; None for a uid without either (containers)."""
-    return environ.get("HOME") or _home_of(os.getuid())
+def looks_like(process: Process, names: frozenset[str]) -> bool:
+    """Whether its name, or its binary's, could be one of these."""
+    return may_be_named(process.comm, names) or may_be_named(binary_name(process), names)
 
 
-def may_be_named(comm: str, comms: frozenset[str]) -> bool:
-    # "#.#.#" stands for a binary named after its version (~/.local/share/claude/versions/2.1.325)
-    return comm in comms or ("#.#.#" in comms and comm[:1].isdigit() and comm.count(".") >= 2)
-
-
-def _home_of(uid: int) -> str | None:
-    import pwd
-
+def binary_name(process: Process) -> str:
+    """Of whoever has its number now; empty where the kernel withholds it, and for its own threads."""
+    if process.parent == KERNEL:
+        return ""
     try:
-        return pwd.getpwuid(uid).pw_dir
-    except KeyError:
-        return None
+        return os.readlink(f"/proc/{process.pid}/exe").rpartition("/")[2]
+    except OSError:
+        return ""
+
+
+def _has_open(process: Process, path: str, status: os.stat_result) -> bool:
+    try:
+        return process.has_open(path.rpartition("/")[2], status)
+    except SourceError:  # it has ended, or may not be looked into
+        return False
+
+
+def _may_use(process: Process, path: str, *, alone: bool) -> bool:
+    """Whether its settings lead to this file: some variable names a directory above it. Where they are
+    withheld, the same user's and root's may; another user has a home of their own. A process that is
+    being taken down has none left, so it may."""
+    try:
+        environ = process.environ()
+    except Gone:
+        return True
+    except SourceError:
+        return not alone and process.uid in (os.geteuid(), 0)
+    if not environ:
+        return True
+    values = [*environ.values(), *(() if "HOME" in environ else (home_of(process.uid) or "/",))]
+    return any(v.startswith("/") and f"{path}/".startswith(v.rstrip("/") + "/") for v in values)

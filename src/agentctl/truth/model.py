@@ -8,8 +8,10 @@ each of the fields below would be compiled when this is imported.
 
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
+from agentctl.system.identity import ProcessIdentity
+
 if TYPE_CHECKING:
-    from agentctl.truth.procfs import Process
+    from agentctl.system.proc import Process
 
 Status = Literal["running", "waiting", "idle", "stopped", "unknown"]
 Activity = Literal["working", "waiting", "idle", "unknown"]
@@ -21,32 +23,24 @@ Role = Literal["user", "assistant", "tool", "system"]
 STATUSES: tuple[Status, ...] = ("waiting", "running", "idle", "unknown", "stopped")
 
 # alive      this very process exists and runs the session
-# gone       no process that exists can be running it
 # ambiguous  several could, and nothing tells which
-# hidden     its owner, if any, is where we cannot look (foreign pid namespace, other user)
+# ended      the process that ran it, named by a record, a lock, our shim or a handle, exists no more
+# hidden     its owner, if any, is where we cannot look (foreign pid namespace, other user or machine)
+# gone       every process that could be running it is visible and recognisable, and none does
 # working    its turn is open
 # waiting    its turn is open and blocked on a person (detail: permission, question, startup)
 # idle       its turn is over (detail: how it ended, where the source says so)
 # exited     its process ended with this code or signal (value: code, or minus the signal)
-Claim = Literal["alive", "gone", "ambiguous", "hidden", "working", "waiting", "idle", "exited"]
+# suspended  its process exists and runs nothing until somebody continues it (Ctrl-Z, SIGSTOP)
+Claim = Literal[
+    "alive", "ambiguous", "ended", "hidden", "gone", "working", "waiting", "idle", "exited", "suspended",
+]  # fmt: skip
 
 # kernel   the kernel's word on a process
 # record   a live status the agent itself publishes
 # journal  the agent's transcript or database: what it wrote down after the fact
 # derived  concluded from several facts, none of which says it outright
 Authority = Literal["kernel", "record", "journal", "derived"]
-
-
-class ProcessIdentity(NamedTuple):
-    """One process, for ever: a pid alone is reused, a pid with its start tick and boot is not."""
-
-    boot: str
-    pid: int
-    start: int  # clock ticks after boot, field 22 of /proc/PID/stat
-
-    @property
-    def address(self) -> str:
-        return f"proc:{self.pid}@{self.start}"
 
 
 class Evidence(NamedTuple):
@@ -127,6 +121,7 @@ class Verdict(NamedTuple):
     reason: str  # one sentence
     used: tuple[Evidence, ...]  # what it rests on, the deciding pieces first, then those that agree
     overruled: tuple[Evidence, ...]
+    suspended: bool = False  # its process is stopped by a signal, and does nothing until it is continued
 
 
 class Problem(NamedTuple):
@@ -186,6 +181,7 @@ class Launch(NamedTuple):
     hooks: tuple[HookRun, ...] = ()
     expired_at: float | None = None  # its time was over then, and it was ended for that
     namespace: str | None = None  # of pids, that the identity belongs to; None: an older note, ours
+    prompt: str | None = None  # its first PROMPT_CAP characters; None: an older note
 
 
 class Session(NamedTuple):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from agentctl.wire.shapes import VERSION
+from agentctl.wire.session import VERSION
 
 DAEMON_FIELDS: tuple[tuple[str, str, str], ...] = (
     ("pid", "integer", "its process"),
@@ -19,7 +19,11 @@ DAEMON_FIELDS: tuple[tuple[str, str, str], ...] = (
     ("clients", "integer", "connections, with the one that asks"),
     ("subscribers", "integer", "those of them that wait for events"),
     ("seq", "integer | null", "the last event in the journal; null: it cannot be read"),
-    ("parts", "array", "name, state (running, failing, failed, off), problem, and what else each tells"),
+    (
+        "parts",
+        "array",
+        "name, state (running, degraded, failing, failed, off), problem, and what else each tells",
+    ),
 )
 
 

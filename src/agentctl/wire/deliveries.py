@@ -6,13 +6,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
-from agentctl.addresses import shown
-from agentctl.config_targets import Webhook
-from agentctl.truth.clock import rfc3339
-from agentctl.wire.shapes import VERSION
+from agentctl.config.targets import Webhook
+from agentctl.system.clock import rfc3339
+from agentctl.urls import shown
+from agentctl.wire.session import VERSION
 
 TARGET_FIELDS: tuple[tuple[str, str, str], ...] = (
-    ("name", "string", "as in [webhooks.NAME]; environment: by variables; fuse: by fuse set --webhook"),
+    ("name", "string", "as in [webhooks.NAME]; environment: by variables; fuse: by fuse set --webhook URL"),
     ("url", "string | null", "where, without user, password and query; null: not in the settings any more"),
     ("signed", "boolean", "it has a secret"),
     ("events", "array", "patterns of the events that it is told of"),
@@ -27,7 +27,7 @@ TARGET_FIELDS: tuple[tuple[str, str, str], ...] = (
 DELIVERY_FIELDS: tuple[tuple[str, str, str], ...] = (
     ("id", "string", "as in X-Agentctl-Delivery"),
     ("target", "string", "the name of the webhook"),
-    ("url", "string | null", "where, if it is of this delivery alone (fuse set --webhook)"),
+    ("url", "string | null", "where, if it is of this delivery alone (fuse set --webhook URL)"),
     ("hook_type", "string | null", "the type of the event"),
     ("seq", "integer", "the number of the event"),
     ("state", "string", "pending, delivered, or dead: given up"),

@@ -8,9 +8,9 @@ from functools import lru_cache
 from json import dumps
 from json.encoder import encode_basestring_ascii as quoted
 
-from agentctl.truth.clock import rfc3339
+from agentctl.system.clock import rfc3339
 from agentctl.truth.model import Evidence, Session, Tokens
-from agentctl.wire import shapes
+from agentctl.wire import session as shapes
 
 _NULL = "null"
 _HOST = quoted(shapes.HOST)
@@ -21,7 +21,7 @@ def session(given: Session) -> str:
     """What `json.dumps(shapes.session(given))` would be."""
     seen, verdict, launch = given
     adapter, session_id, _, facts, owner, transcript, *_ = seen
-    status, activity, waiting_for, outcome, exit_code, reason, used, overruled = verdict
+    status, activity, waiting_for, outcome, exit_code, reason, used, overruled, suspended = verdict
     cwd, model, title, prompt, started_at, last_at, tokens, cost, entry, version, parent, _, _ = facts
     last = _time(last_at)  # often the time of a piece of evidence too
     evidence = [_evidence(piece, "true", last_at, last) for piece in used]
@@ -30,6 +30,7 @@ def session(given: Session) -> str:
     return (
         f'{{"id": {_NULL if session_id is None else quoted(session_id)}, '
         f"{_verdict(adapter, status, activity, waiting_for, outcome)}, "
+        f'"suspended": {"true" if suspended else "false"}, '
         f'"exit_code": {_number(exit_code)}, '
         f'"reason": {quoted(reason)}, '
         f'"pid": {_NULL if owner is None else owner.pid}, '

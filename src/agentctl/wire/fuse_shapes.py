@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from agentctl.truth.clock import rfc3339
-from agentctl.truth.fuse import LIT, Fuse, Moment
+from agentctl.state.fuse import LIT, Fuse, Moment
+from agentctl.system.clock import rfc3339
 from agentctl.truth.model import Problem
-from agentctl.wire.shapes import VERSION, problem
+from agentctl.wire.session import VERSION, problem
 
 FUSE_FIELDS: tuple[tuple[str, str, str], ...] = (
     ("id", "string", "any prefix of it that is unambiguous will do"),

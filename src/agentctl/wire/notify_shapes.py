@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from agentctl.addresses import shown
-from agentctl.config_targets import Notify
-from agentctl.truth.clock import rfc3339
+from agentctl.config.targets import Notify
+from agentctl.system.clock import rfc3339
 from agentctl.truth.event import Event
-from agentctl.wire.shapes import VERSION
+from agentctl.urls import shown
+from agentctl.wire.session import VERSION
 
 TARGET_FIELDS: tuple[tuple[str, str, str], ...] = (
     ("name", "string", "of the target: [notify.NAME]"),

@@ -6,10 +6,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from agentctl.truth.clock import rfc3339
-from agentctl.truth.lock import Lock
+from agentctl.state.lock import Lock
+from agentctl.system.clock import rfc3339
 from agentctl.truth.model import Problem
-from agentctl.wire.shapes import VERSION, problem
+from agentctl.wire.session import VERSION, problem
 
 LOCK_FIELDS: tuple[tuple[str, str, str], ...] = (
     ("directory", "string", "the real path of what is held"),

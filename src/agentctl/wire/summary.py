@@ -88,7 +88,7 @@ def _ended(known: Mapping[str, Any]) -> str:
 def _after(seconds: float | None) -> str:
     if seconds is None:
         return ""
-    from agentctl.lengths import age
+    from agentctl.durations import age
 
     return f" after {age(seconds)}"
 

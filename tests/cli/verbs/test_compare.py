@@ -2,10 +2,10 @@
 
 from pathlib import Path
 
-from tests.control.grouping import Group
-from tests.control.repository import Repository
 from tests.fakes.demo import DemoStage
+from tests.launch.grouping import Group
 from tests.running import agentctl_of, agentctl_on_a_terminal, started
+from tests.worktrees.repository import Repository
 
 
 def test_a_group(stage: DemoStage, repo: Repository) -> None:

@@ -5,9 +5,9 @@ import json
 import pytest
 
 from agentctl import paths
-from agentctl.cli.complete import SHELLS, script
+from agentctl.cli.completion import SHELLS, script
 from agentctl.cli.verbs.completion import harmless
-from agentctl.store import ledger
+from agentctl.state import launch_writes
 from agentctl.truth.model import Launch
 from tests.fakes.demo import DemoStage
 from tests.running import agentctl_of
@@ -42,7 +42,7 @@ def test_groups(stage: DemoStage) -> None:
     path = paths.notes_file(stage.environ["AGENTCTL_HOME"])
     for number, group in enumerate(("fix", "$(touch x)", None, "fix", "later")):
         note = Launch(str(number), puppet.identity, group=group, created_at=float(number))
-        ledger.begin(path, note)
+        launch_writes.begin(path, note)
     assert agentctl_of(stage, "completion", "--groups").lines == ["later", "fix"]
 
 

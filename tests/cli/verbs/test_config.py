@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from agentctl.config_keys import ADAPTER_KEYS, KEYS, NOTIFY_EXAMPLES, WEBHOOK_KEYS
+from agentctl.config.keys import ADAPTER_KEYS, KEYS, NOTIFY_EXAMPLES, WEBHOOK_KEYS
 from tests.cli import hostile
 from tests.fakes.demo import DemoStage
 from tests.running import Ran, agentctl_on_a_terminal
@@ -171,5 +171,8 @@ def test_hostile_values_are_harmless_and_fit(stage: DemoStage) -> None:
     shown = agentctl_on_a_terminal(stage, "config", columns=50, NO_COLOR="1")
     assert max(map(len, shown.lines)) <= 50
     odd = agentctl_of(stage, "config", AGENTCTL_DEFAULT_MODEL=os.fsdecode(b"\xff\x1b[31m"))
-    assert odd.code == 0
-    assert hostile.harmful(odd.out) == []
+    assert odd.code == 2
+    assert hostile.harmful(odd.err) == []
+    path = agentctl_of(stage, "config", AGENTCTL_DEFAULT_CWD=os.fsdecode(b"/\xff\x1b[31m"))
+    assert path.code == 0
+    assert hostile.harmful(path.out) == []

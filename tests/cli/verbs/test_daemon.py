@@ -2,7 +2,7 @@
 
 import pytest
 
-from agentctl.cli import complete
+from agentctl.cli import completion
 from agentctl.cli.verbs import daemon
 from tests.fakes.demo import DemoStage
 from tests.running import agentctl_of
@@ -16,8 +16,8 @@ from tests.running import agentctl_of
         (("stop", "--foreground"), "daemon stop takes no --foreground"),
         (("status", "-f"), "daemon status takes no --follow"),
         (("-n", "3"), "daemon status takes no -n"),
-        (("logs", "-n", "0"), "not a number of lines: '0'"),
-        (("logs", "-n", "x"), "not a number of lines: 'x'"),
+        (("logs", "-n", "0"), "-n: not a whole number above 0: '0'"),
+        (("logs", "-n", "x"), "-n: not a whole number above 0: 'x'"),
         (("start", "--force"), "daemon start takes no --force"),
     ],
 )
@@ -35,7 +35,7 @@ def test_help_tells_exit_codes_and_examples(stage: DemoStage) -> None:
 
 
 def test_completion_knows_every_deed() -> None:
-    assert complete.ARGUMENTS["daemon"] == daemon.DEEDS
+    assert completion.ARGUMENTS["daemon"] == daemon.DEEDS
 
 
 def test_every_option_belongs_to_a_deed() -> None:

@@ -3,7 +3,10 @@
 `--live` meets a fake Claude Code that talks to the built-in model, in a real room.
 """
 
+import os
 import signal
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -11,17 +14,18 @@ from typing import Any
 import pytest
 
 from agentctl.errors import Gone
-from agentctl.rehearsal import room
-from agentctl.truth import procfs
-from agentctl.truth.model import ProcessIdentity
-from agentctl.truth.pidfd import Handle
+from agentctl.rehearsal import sandbox
+from agentctl.system import proc
+from agentctl.system.identity import ProcessIdentity
+from agentctl.system.pidfd import Handle
 from tests.cli import hostile
+from tests.fakes.container import unshare
 from tests.fakes.demo import DemoStage
 from tests.fakes.talking_claude import TalkingStage
-from tests.running import agentctl_of, read_until, started
+from tests.running import SOURCES, agentctl_of, read_until, started
 from tests.waiting import DEADLINE, until
 
-REASON = room.obstacle(read_only=True)
+REASON = sandbox.obstacle(read_only=True)
 needs_a_room = pytest.mark.skipif(REASON is not None, reason=f"no room can be had here: {REASON}")
 STEPS = ["start", "work", "permission", "tool", "idle", "end", "work", "end"]
 
@@ -208,6 +212,47 @@ def test_live_ctrl_c_ends_all_that_was_started(installed: TalkingStage) -> None:
         handle.close()
 
 
+@needs_a_room
+def test_live_leaves_no_trace_with_those_who_look_on(tmp_path: Path) -> None:
+    """No row, no event, no notification, while a daemon runs outside the room."""
+    done = subprocess.run(
+        [*unshare(), sys.executable, "-m", "tests.cli.rehearse_beside_a_daemon", str(tmp_path)],
+        env={**os.environ, "PYTHONPATH": os.pathsep.join((SOURCES, os.getcwd()))},
+        capture_output=True,
+        text=True,
+        timeout=200,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines()[-1] == "told to nobody"
+
+
+@needs_a_room
+@pytest.mark.parametrize("alive", [True, False])
+def test_a_rehearsal_that_goes_on_is_told(stage: DemoStage, alive: bool) -> None:
+    """In no list, but here: most of all one that outlived whoever made it."""
+    maker = proc.read_process(os.getpid(), proc.boot_id()).identity
+    address = maker.address if alive else maker._replace(start=1).address
+    program = [sys.executable, "-c", "print('ready', flush=True); input()"]
+    room_of_it = subprocess.Popen(
+        sandbox.words(program, maker=address), stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    )
+    assert room_of_it.stdout is not None
+    try:
+        assert room_of_it.stdout.readline() == b"ready\n"
+        keeper, inside = _below(room_of_it.pid)
+        ran = agentctl_of(stage, "doctor", "--json")
+        told = [
+            f for f in ran.json()["findings"] if f["subject"] == "rehearsal" and address in f["text"]
+        ]
+        assert [f["level"] for f in told] == ["note" if alive else "wrong"], ran
+        assert f"pid {inside.pid} (" in told[0]["text"]
+        assert alive or f"kill -9 {keeper.pid}" in told[0]["text"]
+        assert alive or ran.code == 1
+    finally:
+        room_of_it.communicate(b"\n")
+
+
 def test_live_what_is_not_installed_is_said(stage: DemoStage) -> None:
     ran = agentctl_of(stage, "doctor", "--live", "claude-code")
     assert ran.code == 5
@@ -246,7 +291,7 @@ def _below(pid: int) -> list[ProcessIdentity]:
     found: list[ProcessIdentity] = []
     for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split():
         try:
-            found += [procfs.read_process(int(child), procfs.boot_id()).identity, *_below(int(child))]
+            found += [proc.read_process(int(child), proc.boot_id()).identity, *_below(int(child))]
         except (Gone, FileNotFoundError, ProcessLookupError):  # ended meanwhile
             continue
     return found

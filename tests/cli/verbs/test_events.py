@@ -5,27 +5,21 @@ import select
 import signal
 import subprocess
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from agentctl import paths
-from agentctl.store import db, journal
-from agentctl.truth import pidfd
+from agentctl.state import db, journal
+from agentctl.system import pidfd
+from agentctl.testing import Puppet
 from agentctl.truth.event import Event
 from tests.daemon.serving import daemon_of, daemons_of, home_of
 from tests.fakes.demo import DemoStage
+from tests.rooms import Room
 from tests.running import agentctl_of, read_until, started
 from tests.waiting import until
-
-
-@pytest.fixture
-def stage(tmp_path: Path) -> Iterator[DemoStage]:
-    made = DemoStage(tmp_path)
-    yield made
-    made.close()
 
 
 class Stream:
@@ -42,9 +36,9 @@ class Stream:
                     return event
             try:
                 raw = read_until(self._child, b"\n")
-            except AssertionError:
+            except AssertionError as error:
                 seen = [(event["type"], event["subject"]) for event in self.events]
-                raise AssertionError(f"no {kind} of {subject}: {seen}") from None
+                raise AssertionError(f"no {kind} of {subject}: {seen}; {error}") from None
             while not raw.endswith(b"\n"):
                 raw += read_until(self._child, b"\n")
             self.events += map(json.loads, raw.splitlines())
@@ -52,6 +46,17 @@ class Stream:
     def heard(self) -> bool:
         assert self._child.stdout is not None
         return bool(select.select([self._child.stdout], [], [], 0.1)[0])
+
+    def hear_of(self, puppet: Puppet) -> None:
+        """Without a daemon nothing shows when it has begun to watch, and what it finds at first is not
+        reported: so the puppet works and rests until something is."""
+
+        def reported() -> bool:
+            puppet.do("work")
+            puppet.do("rest")
+            return self.heard()
+
+        until(reported, "it watches")
 
     def types(self, subject: str | None) -> list[str]:
         return [event["type"] for event in self.events if event["subject"] == subject]
@@ -81,13 +86,7 @@ def test_without_a_daemon_it_watches_itself(stage: DemoStage, how: list[str]) ->
     more = {} if how else {"AGENTCTL_NO_DAEMON": "1"}
     with started(stage, "events", "--json", *how, **more) as child:
         stream = Stream(child)
-
-        def watched() -> bool:  # nobody tells when it has begun to watch
-            puppet.do("work")
-            puppet.do("rest")
-            return stream.heard()
-
-        until(watched, "it watches")
+        stream.hear_of(puppet)
         second = stage.start()
         stream.until("session.running", second.session_id)
         second.kill()
@@ -131,6 +130,8 @@ def test_a_journal_that_is_deleted_is_a_gap_and_the_next_is_read(
         stream.until("events.gap")
         stream.until("user.after", "s")
         puppet = stage.start()
+        stream.hear_of(puppet)
+        puppet.do("work")
         stream.until("session.running", puppet.session_id)
 
 
@@ -197,3 +198,29 @@ def test_words_that_are_off(stage: DemoStage) -> None:
         ran = agentctl_of(stage, "events", *words)
         assert (ran.code, ran.out) == (2, "")
         assert len(ran.err.splitlines()) == 2
+
+
+def test_a_new_agent_is_told_also_where_loadavg_says_nothing(stage: DemoStage, tmp_path: Path) -> None:
+    (tmp_path / "loadavg").write_text("")
+    agent = ("-m", "agentctl.demo.agent", "--steps", "a prompt")
+    with Room() as room:
+        room.cover("/proc/loadavg", tmp_path / "loadavg")
+        with (
+            room.started(stage, *agent) as first,
+            room.started(stage, "-m", "agentctl", "events", "--no-daemon", "--json") as child,
+        ):
+            read_until(first, b"\n")
+            stream = Stream(child)
+
+            def watches() -> bool:
+                assert first.stdin is not None
+                for step in (b"work\n", b"rest\n"):
+                    first.stdin.write(step)
+                    first.stdin.flush()
+                    read_until(first, b"\n")
+                return stream.heard()
+
+            until(watches, "it watches")
+            # in a home of its own: beside the first one's files it would be seen
+            with room.started(stage, *agent, DEMO_AGENT_HOME=str(tmp_path / "other")) as second:
+                stream.until("session.started", read_until(second, b"\n").decode().strip())

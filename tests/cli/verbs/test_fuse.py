@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from agentctl import paths
-from agentctl.cli import complete
+from agentctl.cli import completion
 from agentctl.cli.verbs import fuse
-from agentctl.store import journal
+from agentctl.state import journal
 from tests.daemon.serving import daemon_of
 from tests.ending import kill
 from tests.fakes.demo import DemoStage
@@ -163,4 +163,4 @@ def test_a_launch_in_the_directory_cancels_it_as_configured(stage: DemoStage, wo
 
 
 def test_completion_knows_every_deed() -> None:
-    assert set(complete.ARGUMENTS["fuse"]) == set(fuse.DEEDS)
+    assert set(completion.ARGUMENTS["fuse"]) == set(fuse.DEEDS)

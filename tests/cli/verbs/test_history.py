@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from agentctl import paths
-from agentctl.store import journal
+from agentctl.state import journal
 from agentctl.truth.event import Event
 from tests.daemon.serving import home_of
 from tests.fakes.demo import DemoStage

@@ -15,9 +15,9 @@ from typing import Any
 import pytest
 
 from agentctl import paths
-from agentctl.store import launches, locks
-from agentctl.truth.pidfd import Handle
-from agentctl.truth.procfs import Process
+from agentctl.state import launches, locks
+from agentctl.system.pidfd import Handle
+from agentctl.system.proc import Process
 from tests.ending import kill
 from tests.fakes.demo import DemoStage
 from tests.running import Ran, agentctl_in, agentctl_of, environ_of
@@ -139,7 +139,7 @@ def test_a_dry_run_starts_nothing_and_leaves_nothing(stage: DemoStage, as_json: 
     assert stage.processes() == []
     if as_json:
         [plan] = ran.json()["launches"]
-        assert plan["command"][1:3] == ["-m", "agentctl.demo.agent"]
+        assert plan["command"][1:4] == ["-P", "-m", "agentctl.demo.agent"]
         assert plan["environment"]["set"]["K"] == "v"
         assert plan["environment"]["unset"] == ["CLAUDECODE"]
         assert (plan["cwd"], plan["lock"], plan["stdin_bytes"]) == (str(stage.work), str(stage.work), 6)
@@ -150,7 +150,7 @@ def test_a_dry_run_starts_nothing_and_leaves_nothing(stage: DemoStage, as_json: 
             "CLAUDECODE",
             "make test",
         )
-        assert "-m agentctl.demo.agent" in told["command"]
+        assert "-P -m agentctl.demo.agent" in told["command"]
 
 
 @pytest.mark.parametrize(
@@ -255,6 +255,14 @@ def test_an_agent_nobody_knows(stage: DemoStage) -> None:
     ran = agentctl_of(stage, "launch", "-p", "hang")
     assert ran.code == 2
     assert "which agent?" in ran.err
+
+
+def test_a_module_of_our_name_where_it_works_is_not_run(stage: DemoStage) -> None:
+    trap = stage.root / "ran"
+    (stage.work / "agentctl.py").write_text(f"open({str(trap)!r}, 'w').close()\n")
+    ran = _launch(stage, "-p", "exit 0", "--wait")
+    assert ran.code == 0, ran
+    assert not trap.exists()
 
 
 def test_the_default_agent(stage: DemoStage) -> None:
@@ -394,7 +402,7 @@ def test_the_environment(stage: DemoStage) -> None:
 
 def test_words_for_the_agent_itself(stage: DemoStage) -> None:
     session_id = _launched(stage, "-p", "hang", "--", "--model", "m-1", "--late", "0")
-    assert _owner(stage, session_id).argv[3:] == ("--model", "m-1", "--late", "0", "-")
+    assert _owner(stage, session_id).argv[4:] == ("--model", "m-1", "--late", "0", "-")
 
 
 def test_hooks_are_told_the_facts(stage: DemoStage) -> None:

@@ -10,13 +10,13 @@ from pathlib import Path
 import pytest
 
 from agentctl import paths
-from agentctl.cli.text import width
 from agentctl.cli.verbs import list as verb
-from agentctl.store import ledger
+from agentctl.state import launch_writes
+from agentctl.text import width
 from agentctl.truth.judge import judge
 from agentctl.truth.model import Evidence, Launch, Observation, Problem, Session
 from agentctl.truth.survey import Survey
-from agentctl.wire.shapes import SESSION_FIELDS
+from agentctl.wire.session import SESSION_FIELDS
 from tests.cli import hostile
 from tests.fakes.demo import DemoStage
 from tests.running import agentctl_of, agentctl_on_a_terminal, read_until, started
@@ -89,7 +89,7 @@ def test_by_adapter(stage: DemoStage) -> None:
 def test_by_group(stage: DemoStage) -> None:
     mine, _ = stage.start(), stage.start()
     note = Launch("1", mine.identity, mine.session_id, name="a label", group="nightly")
-    ledger.begin(paths.notes_file(stage.environ["AGENTCTL_HOME"]), note)
+    launch_writes.begin(paths.notes_file(stage.environ["AGENTCTL_HOME"]), note)
     assert _ids(stage, "--group", "nightly") == [mine.session_id]
     assert _ids(stage, "--group", "other") == []
     assert "a label" in agentctl_of(stage, "list", "--group", "nightly").out

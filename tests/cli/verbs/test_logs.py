@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from agentctl.testing import Puppet
-from agentctl.wire.shapes import MESSAGE_FIELDS
+from agentctl.wire.session import MESSAGE_FIELDS
 from tests.cli import hostile
 from tests.fakes.demo import DemoStage
 from tests.running import agentctl_of, read_until, started

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from agentctl.wire.metric_families import FAMILIES, only_of_a_daemon
+from agentctl.metrics.families import FAMILIES, only_of_a_daemon
 from tests.daemon.serving import daemon_of
 from tests.fakes.demo import DemoStage
 from tests.running import agentctl_of

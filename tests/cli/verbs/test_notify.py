@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from agentctl.store import journal
+from agentctl.state import journal
 from agentctl.truth.event import Event
 from tests.daemon.serving import daemon_of
 from tests.fakes.demo import DemoStage

@@ -3,7 +3,7 @@
 import json
 import time
 
-from agentctl.cli.text import width
+from agentctl.text import width
 from tests.cli import hostile
 from tests.fakes.demo import DemoStage
 from tests.running import agentctl_of, agentctl_on_a_terminal

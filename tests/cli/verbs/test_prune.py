@@ -3,15 +3,15 @@
 import os
 import time
 
-from agentctl.control.tree import SHIM
-from agentctl.store import launches, ledger
-from agentctl.truth import procfs
+from agentctl.process.tree import SHIM
+from agentctl.state import launch_writes, launches
+from agentctl.system import proc
 from agentctl.truth.model import Exit, Launch
 from tests.ending import kill
 from tests.fakes.demo import DemoStage
 from tests.running import agentctl_of
 
-ME = procfs.read_process(os.getpid(), procfs.boot_id()).identity
+ME = proc.read_process(os.getpid(), proc.boot_id()).identity
 
 
 def _notes(stage: DemoStage) -> str:
@@ -20,8 +20,8 @@ def _notes(stage: DemoStage) -> str:
 
 def _ended(stage: DemoStage, launch_id: str, days: float) -> None:
     dead = ME._replace(start=ME.start - 1)
-    ledger.begin(_notes(stage), Launch(launch_id, dead, cwd=str(stage.work)))
-    ledger.claim_end(_notes(stage), launch_id, Exit(0, time.time() - days * 86400, ""))
+    launch_writes.begin(_notes(stage), Launch(launch_id, dead, cwd=str(stage.work)))
+    launch_writes.claim_end(_notes(stage), launch_id, Exit(0, time.time() - days * 86400, ""))
 
 
 def test_nothing_to_prune_and_nothing_made(stage: DemoStage) -> None:

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from agentctl import paths
-from agentctl.store import launches, locks
+from agentctl.state import launches, locks
 from tests.ending import kill
 from tests.fakes.demo import DemoStage
 from tests.running import Ran, agentctl_of, environ_of
@@ -46,7 +46,7 @@ def _said(stage: DemoStage, session_id: str) -> list[str]:
 
 
 def _program(stage: DemoStage, script: str) -> dict[str, str]:
-    """Run instead of the agent, with the agent's words: -m MODULE --resume ID -"""
+    """Run instead of the agent, with the agent's words: -P -m MODULE --resume ID -"""
     path = stage.root / "program"
     path.write_text(f"#!/bin/sh\n{script}\n")
     path.chmod(0o755)
@@ -196,7 +196,7 @@ def test_a_dry_run_starts_nothing(stage: DemoStage) -> None:
     session_id = _ended(stage)
     ran = agentctl_of(stage, "resume", session_id, "hang", "--dry-run", "--json")
     [plan] = ran.json()["launches"]
-    assert plan["command"][3:5] == ["--resume", session_id]
+    assert plan["command"][4:6] == ["--resume", session_id]
     assert plan["cwd"] == str(stage.work)
     shown = agentctl_of(stage, "resume", session_id, "hang", "--dry-run").out
     assert "--resume" in shown

@@ -1,7 +1,7 @@
 """`agentctl status`."""
 
 from agentctl import paths
-from agentctl.store import ledger
+from agentctl.state import launch_writes
 from agentctl.truth.model import Launch
 from tests.cli import hostile
 from tests.fakes.demo import DemoStage
@@ -53,7 +53,7 @@ def test_labels(stage: DemoStage) -> None:
     note = Launch(
         "1", puppet.identity, puppet.session_id, "my name", "my group", "my spec", (("ticket", "42"),)
     )
-    ledger.begin(paths.notes_file(stage.environ["AGENTCTL_HOME"]), note)
+    launch_writes.begin(paths.notes_file(stage.environ["AGENTCTL_HOME"]), note)
     facts = _facts(agentctl_of(stage, "status", puppet.session_id or "").out)
     assert (facts["name"], facts["group"], facts["spec"]) == ("my name", "my group", "my spec")
     assert facts["meta ticket"] == "42"

@@ -3,7 +3,6 @@
 import os
 import re
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import NoReturn
 
@@ -11,23 +10,19 @@ import pytest
 
 from agentctl import paths
 from agentctl.cli.verbs import stop
-from agentctl.control import stopping
-from agentctl.store import ledger
+from agentctl.errors import SourceError
+from agentctl.state import launch_writes
+from agentctl.stop import several
+from agentctl.system import proc
 from agentctl.testing import Puppet, Stage
-from agentctl.truth import procfs
 from agentctl.truth.model import Launch
-from agentctl.wire.shapes import SESSION_FIELDS, STOPPED_FIELDS
+from agentctl.wire.session import SESSION_FIELDS, STOPPED_FIELDS
 from tests.fakes.codex import CodexStage, called
 from tests.fakes.doomed import Doomed, alive
-from tests.running import STRANGER, agentctl_as_stranger, agentctl_of, environ_of, open_home
+from tests.running import STRANGER, agentctl_as_stranger, agentctl_of, environ_of, open_home, started
 from tests.waiting import until
 
-
-@pytest.fixture
-def stage(tmp_path: Path) -> Iterator[Doomed]:
-    made = Doomed(tmp_path)
-    yield made
-    made.close()
+STAGE = Doomed
 
 
 def id_of(puppet: Puppet) -> str:
@@ -36,14 +31,14 @@ def id_of(puppet: Puppet) -> str:
 
 
 def is_alive(puppet: Puppet) -> bool:
-    process = procfs.current(puppet.identity)
+    process = proc.current(puppet.identity)
     return process is not None and process.alive
 
 
 def grouped(stage: Stage, *puppets: Puppet) -> None:
     for puppet in puppets:
         note = Launch(f"l{puppet.pid}", puppet.identity, puppet.session_id, group="g", created_at=1.0)
-        ledger.begin(paths.notes_file(stage.environ["AGENTCTL_HOME"]), note)
+        launch_writes.begin(paths.notes_file(stage.environ["AGENTCTL_HOME"]), note)
 
 
 def test_a_line_of_proof(stage: Doomed) -> None:
@@ -88,7 +83,7 @@ def test_ctrl_c_tells_who_may_live(stage: Doomed, monkeypatch: pytest.MonkeyPatc
     def interrupted(*_: object, **__: object) -> NoReturn:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(stopping, "all_at_once", interrupted)
+    monkeypatch.setattr(several, "all_at_once", interrupted)
     for name, value in stage.environ.items():
         monkeypatch.setenv(name, value)
     with pytest.raises(KeyboardInterrupt, match=f"not proven .* stop --force {agent.session_id}"):
@@ -209,6 +204,33 @@ def test_one_that_nobody_can_tell(stage: Doomed) -> None:
     assert "cannot tell which process runs it" in ran.err
     assert is_alive(agent)
     assert is_alive(other)
+
+
+def test_a_moment_of_doubt_is_sat_out(stage: Doomed) -> None:
+    """As of one that is just ending, because of another stop: its record is gone before its process."""
+    agent, _ = stage.working()
+    other = stage.start()
+    kept = {path: path.read_bytes() for each in (agent, other) for path in stage.records(each)[:1]}
+    for path in kept:
+        path.unlink()
+    with started(stage, "stop", id_of(agent)) as child:
+        until(lambda: child.poll() is not None or watches(child.pid), "it waits for what will be")
+        for path, data in kept.items():
+            path.write_bytes(data)
+        out, err = child.communicate(timeout=60)
+    assert (child.returncode, err) == (0, b"")
+    assert f"{agent.session_id} stopped (" in out.decode()
+    assert not is_alive(agent)
+    assert is_alive(other)
+
+
+def watches(pid: int) -> bool:
+    """Whether it is told of changes: it has looked by then."""
+    try:
+        held = proc.read_process(pid, proc.boot_id()).open_files()
+    except SourceError:  # it has just ended
+        return False
+    return any("inotify" in name for name in held)
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can be two users")

@@ -1,6 +1,6 @@
 """`agentctl unlock`: 0 released, 3 nobody holds it, 4 an agent does."""
 
-from agentctl.store import ledger
+from agentctl.state import launch_writes
 from agentctl.truth.model import Launch
 from tests.fakes.demo import DemoStage
 from tests.running import agentctl_of
@@ -16,7 +16,7 @@ def test_nobody_holds_it(stage: DemoStage) -> None:
 def test_an_agent_s_only_by_force(stage: DemoStage) -> None:
     puppet = stage.start()
     note = Launch("1a", puppet.identity, puppet.session_id, cwd=str(stage.work))
-    ledger.begin(f"{stage.root}/state/state.db", note)
+    launch_writes.begin(f"{stage.root}/state/state.db", note)
     refused = agentctl_of(stage, "unlock", str(stage.work))
     assert refused.code == 4
     assert f"in use by session {puppet.session_id}, pid {puppet.pid}" in refused.err

@@ -5,7 +5,6 @@ import os
 import re
 import signal
 import subprocess
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -13,23 +12,18 @@ import pytest
 from agentctl import paths
 from agentctl.cli.verbs import wait
 from agentctl.cli.verbs.wait import code_of
-from agentctl.store import ledger
+from agentctl.state import launch_writes
+from agentctl.system import proc
+from agentctl.system.pidfd import Handle
 from agentctl.testing import Puppet, Stage
-from agentctl.truth import procfs
 from agentctl.truth.judge import judge
 from agentctl.truth.model import Evidence, Launch, Observation, Session
-from agentctl.truth.pidfd import Handle
-from agentctl.wire.shapes import SESSION_FIELDS
+from agentctl.wire.session import SESSION_FIELDS
 from tests.fakes.doomed import Doomed
 from tests.running import agentctl_of, started
 from tests.waiting import until
 
-
-@pytest.fixture
-def stage(tmp_path: Path) -> Iterator[Doomed]:
-    made = Doomed(tmp_path)
-    yield made
-    made.close()
+STAGE = Doomed
 
 
 def id_of(puppet: Puppet) -> str:
@@ -98,7 +92,7 @@ def test_a_launched_ones_exit_code_is_waited_for(stage: Doomed) -> None:
     ran = agentctl_of(stage, "launch", "demo", "--cwd", str(stage.work), "-p", "work, hang")
     session_id = ran.out.strip()
     (agent,) = stage.living("demo-agent")
-    shim = procfs.read_process(agent.parent, agent.identity.boot)
+    shim = proc.read_process(agent.parent, agent.identity.boot)
     with started(stage, "wait", session_id, "--json") as child, Handle(shim.identity) as handle:
         sleeping(child)
         handle.signal(signal.SIGSTOP)
@@ -116,7 +110,7 @@ def test_a_launched_ones_exit_code_is_waited_for(stage: Doomed) -> None:
 def grouped(stage: Stage, *puppets: Puppet) -> None:
     for puppet in puppets:
         note = Launch(f"l{puppet.pid}", puppet.identity, puppet.session_id, group="g", created_at=1.0)
-        ledger.begin(paths.notes_file(stage.environ["AGENTCTL_HOME"]), note)
+        launch_writes.begin(paths.notes_file(stage.environ["AGENTCTL_HOME"]), note)
 
 
 def test_all_of_a_group_and_the_worst_of_them(stage: Doomed) -> None:

@@ -1,6 +1,6 @@
 """`agentctl why`."""
 
-from agentctl.cli.ask import Screen
+from agentctl.cli.answer import Screen
 from agentctl.cli.verbs import why
 from agentctl.truth.judge import judge
 from agentctl.truth.model import Evidence, Observation, Session

@@ -5,12 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from agentctl.control import worktree
-from agentctl.store import locks
-from tests.control.grouping import Group
-from tests.control.repository import Repository
+from agentctl.state import locks
+from agentctl.worktrees import worktree
 from tests.fakes.demo import DemoStage
+from tests.launch.grouping import Group
 from tests.running import Ran, agentctl_in, environ_of
+from tests.worktrees.repository import Repository
 
 
 @pytest.fixture

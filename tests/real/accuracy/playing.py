@@ -10,16 +10,21 @@ import itertools
 import json
 import os
 import statistics
+import subprocess
 import sys
 import time
 import traceback
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+from tests.real.accuracy import record
+from tests.real.accuracy.record import Record
 from tests.real.accuracy.sampler import Pace, Sample, Sampler
 from tests.real.accuracy.score import Judge
-from tests.real.accuracy.stream import Ear
+from tests.real.accuracy.stream import LATE, Scorer
 from tests.real.accuracy.timeline import Timeline
 from tests.real.accuracy.tools import Tool, available
 from tests.real.lab import Lab
@@ -27,6 +32,7 @@ from tests.real.listening import Listening
 from tests.real.pins import Pin, agents
 from tests.real.scenarios import Play, repertoire
 from tests.running import SOURCES
+from tests.waiting import until
 
 OURS = Pace(interval=0.05, at_once=2, politely=False)
 OTHERS = Pace(interval=0.05, at_once=1, politely=True)  # in turn; their questions cost ours its time
@@ -42,10 +48,13 @@ def measure(pin: Pin, title: str, play: Play, tools: Sequence[Tool], root: Path)
 
     timeline = Timeline(poke)
     lab = Lab(pin, root, timeline)
+    notifications = root / "notifications"
+    record.write_notify_settings(Path(lab.journal).with_name("config.toml"), notifications)
     lab.starts_daemon()
     # What is asked looks by itself: what the daemon knows is measured by what it tells.
     environ = {**lab.environ, "PYTHONPATH": SOURCES, "AGENTCTL_NO_DAEMON": "1"}
     listening = Listening(timeline, lab.journal, lambda: False)
+    take_record = partial(recorded, lab, timeline, listening, notifications)
     for some, pace in ((tools[:1], OURS), (tools[1:], OTHERS)):
         samplers += [Sampler(some, pace, timeline.census, environ, str(lab.work))] if some else []
     for sampler in samplers:
@@ -53,20 +62,47 @@ def measure(pin: Pin, title: str, play: Play, tools: Sequence[Tool], root: Path)
     broken = ""
     try:
         play(lab)
+        wait_for_events(take_record)
     except Exception as error:  # noqa: BLE001 - whatever broke one play, the others are played
         broken = "".join(traceback.format_exception_only(error)).strip()
         print(traceback.format_exc(), file=sys.stderr)
     finally:
         for sampler in samplers:
             sampler.stop()
-        told = None if listening.deaf else Ear(title, timeline.actors, listening.events()).findings()
+        kept = take_record()
         lab.close()
     return {
         "play": title,
         "broken": broken,
-        "stream": told and [finding._asdict() for finding in told],
+        "record": record.encode(kept) if kept is not None else None,
         "tools": {tool.name: _told(tool, _samples(samplers, tool), title, timeline) for tool in tools},
     }
+
+
+def wait_for_events(take_record: Callable[[], Record | None]) -> None:
+    """The last change has as much time to be reported as all others have."""
+
+    def nothing_is_missing() -> bool:
+        found = Scorer("", kept).findings() if (kept := take_record()) is not None else []
+        return not any(finding.kind == "missing" for finding in found)
+
+    with suppress(TimeoutError):
+        until(nothing_is_missing, "every change is reported", LATE, beat=0.1)
+
+
+def recorded(lab: Lab, timeline: Timeline, listening: Listening, notifications: Path) -> Record | None:
+    """None: the play deleted the journal."""
+    if listening.deaf:
+        return None
+    notes = [note for note in lab.model.journal.notes() if not note.helper]
+    return Record(
+        timeline.actors,
+        [record.stream_event(event) for event in listening.events()],
+        frozenset(a.name for a in lab.actors if isinstance(a.body, subprocess.Popen)),
+        {actor.name: tuple(actor.marks) for actor in lab.actors},
+        [record.model_request(note) for note in notes],
+        record.read_notifications(notifications),
+    )
 
 
 def _samples(samplers: Sequence[Sampler], tool: Tool) -> list[Sample]:

@@ -2,10 +2,20 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from tests.real.accuracy.tally import STATES, Change, Counted, Tally, heard, tally
+from tests.real.accuracy.tally import (
+    STATES,
+    Change,
+    Counted,
+    StreamCount,
+    Tally,
+    bad_findings,
+    count_stream,
+    tally,
+)
 
 OURS = "agentctl"
 BAR = 0.99  # of the settled samples must be exactly right
@@ -35,22 +45,38 @@ _WORDS = """\
   hand that says so. That includes the agent's own delay, the wait for the next question and the command.
 """
 _STREAM = """\
-`agentctl events`, in the same run, while the questions above keep both cores busy. **Told after**: from
-the moment the driver knew to the event in the journal; nothing, if it was told already. **Wrong**:
-another status, told while the truth was settled. **Gaps**: `events.gap` of a session, for a state that
-was over before anybody could look; what nobody watched is not counted.
+`agentctl events`, and a notification target, in the same run, while the questions above keep both cores
+busy. Every event counts, also between two settled moments.
+
+- **Changes**: the states that the driver brought about while a daemon ran. **Missing**: no event reports
+  the change until two seconds after the next change; a change that cannot be known from outside (below)
+  need not be reported. **Delay**: from the moment the driver knew to the event in the journal; 0 if the
+  event came first.
+- **False**: the driver knows that the claim of the event was not true at any moment of the two seconds
+  before it, or that it goes back behind the event before. Between an act and its known result, the state
+  before, a turn if there may have been one, and the state after are all accepted, in this order;
+  `waiting` only if the agent asked a person, `stopped` only after the kernel ended the process. Also
+  false: another outcome, another reason to wait, another session's process, a start or an end that
+  repeats the last one. **Ghosts**: those of the false events that are about a session or process which
+  is no session of the driver, however short it lived.
+- **Cannot tell**: `session.unknown`, and `session.running` with an unknown activity. They make no claim.
+  **Unfounded**: the state cannot be known from outside, and the last event claims another one.
+- **Notifications**: `waiting`, `finished` and `failed`, as the target received them. There is none for a
+  wait if somebody has just typed at that terminal, as the driver does. False: its event is false, or the
+  state was over for two seconds when it arrived.
 """
 
 
 def page(measured: Mapping[str, Any]) -> str:
     plays: Mapping[str, Sequence[Mapping[str, Any]]] = measured["agents"]
     tallies = {agent: tally(told, OURS) for agent, told in plays.items()}
+    stream: Mapping[str, Sequence[Mapping[str, Any]]] = measured.get("stream", {})
     parts = [
         _HEAD.format(**measured["run"]),
-        _verdict(tallies, plays),
+        _verdict(tallies, {agent: count_stream(found) for agent, found in stream.items()}, plays),
         "## Every state\n\n" + _states(tallies) + "\n" + _WORDS,
         "## How soon\n\n" + _changes(tallies),
-        _stream(plays),
+        _stream(stream),
         _blind(tallies),
         *(_other(tool, plays) for tool in measured["tools"] if tool["name"] != OURS),
         _not_measured(measured["absent"]),
@@ -58,24 +84,32 @@ def page(measured: Mapping[str, Any]) -> str:
     return "\n".join(part for part in parts if part)
 
 
-def met(tallies: Iterable[Tally]) -> dict[str, bool]:
+def met(tallies: Iterable[Tally], stream: Iterable[StreamCount] = ()) -> dict[str, bool]:
     """The bar, line by line."""
-    every = list(tallies)
+    every, streams = list(tallies), list(stream)
     total = _sum([one.total for one in every])
-    return {
+    bar = {
         "no wrong `stopped` for a live process": not any(one.wrong_stopped for one in every),
         "no `running`, `idle` or `waiting` for a dead one": not any(one.said_alive for one in every),
         f"at least {BAR:.0%} of the settled samples exactly right": (total.share or 0) >= BAR,
         "the rest `unknown`, with a reason": total.wrong == 0,
         "no change missed": not any(one.missed for one in every),
     }
+    if streams:
+        bar["no false event"] = not any(one.false for one in streams)
+        bar["no change without an event"] = not any(one.missing for one in streams)
+        bar["no false notification"] = not any(one.false_notifications for one in streams)
+    return bar
 
 
-def _verdict(tallies: Mapping[str, Tally], plays: Mapping[str, Sequence[Mapping[str, Any]]]) -> str:
+def _verdict(
+    tallies: Mapping[str, Tally],
+    stream: Mapping[str, StreamCount],
+    plays: Mapping[str, Sequence[Mapping[str, Any]]],
+) -> str:
     total = _sum([one.total for one in tallies.values()])
-    lines = [
-        f"- {'met' if yes else '**not met**'}: {what}" for what, yes in met(tallies.values()).items()
-    ]
+    bar = met(tallies.values(), stream.values())
+    lines = [f"- {'met' if yes else '**not met**'}: {what}" for what, yes in bar.items()]
     broken = [
         f"- not played to its end: {agent}, {play['play']}: {play['broken'].splitlines()[0]}"
         for agent, told in plays.items()
@@ -89,6 +123,8 @@ def _verdict(tallies: Mapping[str, Tally], plays: Mapping[str, Sequence[Mapping[
         f"{sum(t.said_alive for t in tallies.values())} said alive; "
         f"{sum(t.missed for t in tallies.values())} changes missed."
     )
+    if stream:
+        summary += "\n\n" + _stream_summary(list(stream.values()))
     return "## The bar\n\n" + summary + "\n\n" + "\n".join([*lines, *broken]) + "\n"
 
 
@@ -100,14 +136,16 @@ def _states(tallies: Mapping[str, Tally]) -> str:
         ]
         rows.append([agent, "**all**", *_numbers(one.total)])
     head = ["agent", "truth", "samples", "right", "wrong", "unknown", "right"]
-    lies = [
+    bad_findings = [
         [agent, one.asked, one.wrong_stopped, one.said_alive, one.missed]
         for agent, one in tallies.items()
     ]
     return (
         _table(head, rows)
         + "\n"
-        + _table(["agent", "questions asked", "wrong stopped", "said alive", "changes missed"], lies)
+        + _table(
+            ["agent", "questions asked", "wrong stopped", "said alive", "changes missed"], bad_findings
+        )
     )
 
 
@@ -125,38 +163,57 @@ def _changes(tallies: Mapping[str, Tally]) -> str:
     )
 
 
-def _stream(plays: Mapping[str, Sequence[Mapping[str, Any]]]) -> str:
-    rows = [
-        [
-            agent,
-            one.told + one.untold,
-            one.told,
-            f"{one.share or 0:.2%}",
-            f"{one.median * 1000:.0f} ms",
-            f"{one.p95 * 1000:.0f} ms",
-            one.wrong,
-            one.wrong_stopped,
-            one.unknown,
-            one.gaps,
-        ]
-        for agent, told in plays.items()
-        if (one := heard(told)) is not None
-    ]
-    if not rows:
+def _stream_summary(stream: Sequence[StreamCount]) -> str:
+    changes, false = sum(one.changes for one in stream), sum(one.false for one in stream)
+    share = 100 * false / changes if changes else 0.0
+    return (
+        f"{changes} changes, {sum(one.events for one in stream)} events: {false} false "
+        f"(**{share:.2f} false events per 100 changes**), {sum(one.missing for one in stream)} changes "
+        f"missing; {sum(one.notifications for one in stream)} notifications, "
+        f"{sum(one.false_notifications for one in stream)} false."
+    )
+
+
+def _stream(stream: Mapping[str, Sequence[Mapping[str, Any]]]) -> str:
+    if not stream:
         return ""
-    head = [
-        "agent",
-        "declared states",
-        "told",
-        "share",
-        "told after, median",
-        "p95",
-        "wrong",
-        "wrong stopped",
-        "unknown",
-        "gaps",
+    head = ["agent", "changes", "events", "false", "false per 100 changes", "ghosts", "missing"]
+    head += ["delay, median", "p95", "cannot tell", "unfounded", "gaps", "notifications", "false"]
+    rows = [[agent, *_stream_row(count_stream(found))] for agent, found in stream.items()]
+    title = "## Events and notifications\n\n"
+    return title + _table(head, rows) + "\n" + _STREAM + _stream_faults(stream)
+
+
+def _stream_row(one: StreamCount) -> list[object]:
+    return [
+        one.changes,
+        one.events,
+        one.false,
+        f"{one.per_100_changes or 0:.2f}",
+        one.ghosts,
+        one.missing,
+        f"{one.median * 1000:.0f} ms",
+        f"{one.p95 * 1000:.0f} ms",
+        one.unknown,
+        one.unfounded,
+        one.gaps,
+        one.notifications,
+        one.false_notifications,
     ]
-    return "## What the daemon tells unasked\n\n" + _STREAM + "\n" + _table(head, rows)
+
+
+def _stream_faults(stream: Mapping[str, Sequence[Mapping[str, Any]]]) -> str:
+    """Each kind of fault once, with how often it happened."""
+    counted: Counter[tuple[str, ...]] = Counter(
+        (agent, found["kind"], found["play"], found["said"], found["truth"])
+        for agent, findings in stream.items()
+        for found in bad_findings(findings)
+        if found["kind"] != "gap"
+    )
+    if not counted:
+        return ""
+    head = ["agent", "fault", "play", "event", "what was true, or changed", "times"]
+    return "\n" + _table(head, [[*key, times] for key, times in counted.items()])
 
 
 def _blind(tallies: Mapping[str, Tally]) -> str:

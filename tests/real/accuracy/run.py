@@ -15,14 +15,15 @@ import os
 import platform
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from agentctl.rehearsal import room
+from agentctl.rehearsal import sandbox
 from tests.real.accuracy import fetch, report
 from tests.real.accuracy.playing import OURS
-from tests.real.accuracy.tally import heard, tally, unheard, wrongs
+from tests.real.accuracy.stream import score
+from tests.real.accuracy.tally import bad_findings, count_stream, tally, wrongs
 from tests.real.accuracy.tools import Tool, available
 from tests.real.accuracy.tools.registry import absent
 from tests.real.pins import CHOSEN, PROJECT, Pin, agents, folder
@@ -36,7 +37,7 @@ KEPT = PROJECT / "build" / "accuracy"
 def measure(pin: Pin, words: Sequence[str]) -> list[dict[str, Any]]:
     """All plays of one agent. What goes wrong in one is told by it, on standard error."""
     played = subprocess.run(
-        room.words(
+        sandbox.words(
             [sys.executable, "-m", "tests.real.accuracy.playing", pin.name, *words], [str(folder())]
         ),
         cwd=PROJECT,
@@ -90,11 +91,7 @@ def publish(measured: dict[str, Any], into: Path) -> None:
     numbers = {
         "version": 1,
         "run": measured["run"],
-        "stream": {
-            agent: {**one._asdict(), "not_good": unheard(told)}
-            for agent, told in measured["agents"].items()
-            if (one := heard(told)) is not None
-        },
+        "stream": {agent: _numbers(found) for agent, found in measured["stream"].items()},
         "tools": {
             tool["name"]: {
                 agent: {**_plain(tally(told, tool["name"])), "not_right": wrongs(told, tool["name"])}
@@ -105,6 +102,11 @@ def publish(measured: dict[str, Any], into: Path) -> None:
         },
     }
     (into / "accuracy.json").write_text(json.dumps(numbers, indent=1, ensure_ascii=False) + "\n")
+
+
+def _numbers(found: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    one = count_stream(found)
+    return {**one._asdict(), "per_100_changes": one.per_100_changes, "not_good": bad_findings(found)}
 
 
 def _plain(counted: Any) -> dict[str, Any]:
@@ -129,9 +131,10 @@ def main(given: Sequence[str]) -> int:
     fetch.main([])
     plays = measure_or_reuse(wanted, said)
     tools = available(said.tool)
-    measured = {
+    measured: dict[str, Any] = {
         "run": about(wanted),
         "agents": plays,
+        "stream": {agent: found for agent, told in plays.items() if (found := score(told)) is not None},
         "tools": [_tool(tool) for tool in tools],
         "absent": absent(),
     }
@@ -140,7 +143,10 @@ def main(given: Sequence[str]) -> int:
     publish(measured, into)
     print((into / "accuracy.md").read_text())
     print(f"written: {os.path.relpath(into / 'accuracy.md')}, accuracy.json")
-    met = report.met([tally(told, report.OURS) for told in plays.values()])
+    met = report.met(
+        [tally(told, report.OURS) for told in plays.values()],
+        [count_stream(found) for found in measured["stream"].values()],
+    )
     broken = any(play["broken"] for told in plays.values() for play in told)
     return 0 if all(met.values()) and not broken else 1
 

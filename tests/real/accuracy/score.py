@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from agentctl.truth.model import ProcessIdentity
+from agentctl.system.identity import ProcessIdentity
 from tests.real.accuracy.sampler import Sample
 from tests.real.accuracy.timeline import SETTLED_AFTER, Actor
 from tests.real.accuracy.tools import LIVE, Row, Tool
@@ -22,7 +22,7 @@ from tests.real.book import Told, Who
 class Finding(NamedTuple):
     """One answer about one actor, or one change of it."""
 
-    kind: str  # right, wrong, unknown; wrong-stopped, said-alive; noticed, missed
+    kind: str  # right, wrong, unknown; wrong-stopped, said-alive; noticed, missed; more in `stream`
     play: str
     actor: str
     truth: str  # a status, or "running → idle"
@@ -120,8 +120,11 @@ class Judge:
             same = [row for row in rows if row.session_id == who.session_id]
             if same:
                 return same[0]
-        if who.process is None or self._pid_is_used_again(who.process):
+        if who.process is None:
             return None
+        if self._pid_is_used_again(who.process):  # then by the id that is known of that process later
+            ids = self._ids_of(who.process) if who.session_id is None else set()
+            return next((row for row in rows if row.session_id in ids), None)
         mine = [row for row in rows if row.pid == who.process.pid]
         bare = next((row for row in mine if row.session_id is None), None)
         if bare is not None or who.session_id is not None or self._shares(who.process):
@@ -131,6 +134,10 @@ class Judge:
     def _pid_is_used_again(self, process: ProcessIdentity) -> bool:
         others = [actor.process for actor in self._actors.values() if actor.process]
         return any(other.pid == process.pid and other != process for other in others)
+
+    def _ids_of(self, process: ProcessIdentity) -> set[str]:
+        whos = [entry.who for actor in self._actors.values() for entry in actor.entries]
+        return {who.session_id for who in whos if who.process == process and who.session_id is not None}
 
     def _shares(self, process: ProcessIdentity) -> bool:
         return [actor.process for actor in self._actors.values()].count(process) > 1

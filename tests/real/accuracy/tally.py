@@ -53,43 +53,52 @@ class Tally(NamedTuple):
         return sum(change.missed for change in self.changes.values())
 
 
-class Heard(NamedTuple):
-    """Of the daemon's stream and one agent."""
+class StreamCount(NamedTuple):
+    """The event stream and the notifications of one agent."""
 
-    told: int  # of the declared states
-    untold: int
-    median: float  # seconds until it was told
-    p95: float
-    wrong: int
-    wrong_stopped: int
-    unknown: int
+    changes: int  # that the driver brought about while a daemon ran
+    events: int  # about sessions
+    false: int
+    ghosts: int  # false events about something that is no session of the driver
+    missing: int  # changes without an event, though something outside the agent shows them
+    unknown: int  # events that make no claim
+    unfounded: int  # changes that nothing outside shows, where the last event claims another state
     gaps: int
+    median: float  # seconds from a change to its event
+    p95: float
+    notifications: int
+    false_notifications: int
 
     @property
-    def share(self) -> float | None:
-        return self.told / (self.told + self.untold) if self.told + self.untold else None
+    def per_100_changes(self) -> float | None:
+        """The number of false events; the goal is 0."""
+        return 100 * self.false / self.changes if self.changes else None
 
 
-def heard(plays: Iterable[Mapping[str, Any]]) -> Heard | None:
-    """None: nobody listened."""
-    found = [finding for play in plays for finding in play.get("stream") or ()]
+def count_stream(found: Sequence[Mapping[str, Any]]) -> StreamCount:
     kinds = Counter(finding["kind"] for finding in found)
-    times = [finding["at"] for finding in found if finding["kind"] == "told"]
-    if not times:
-        return None
-    return Heard(
-        kinds["told"],
-        kinds["untold"],
-        _median(times),
-        _p95(times),
-        *(kinds[kind] for kind in ("wrong", "wrong-stopped", "unknown", "gap")),
+    times = [finding["at"] for finding in found if finding["kind"] == "reported"]
+    false = kinds["false"] + kinds["ghost"]
+    return StreamCount(
+        changes=kinds["reported"] + kinds["missing"] + kinds["blind"] + kinds["unfounded"],
+        events=kinds["event"] + kinds["unknown"] + false,
+        false=false,
+        ghosts=kinds["ghost"],
+        missing=kinds["missing"],
+        unknown=kinds["unknown"],
+        unfounded=kinds["unfounded"],
+        gaps=kinds["gap"],
+        median=_median(times),
+        p95=_p95(times),
+        notifications=kinds["notification"] + kinds["false-notification"],
+        false_notifications=kinds["false-notification"],
     )
 
 
-def unheard(plays: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
-    """Every finding that is not good, for whoever mends it."""
-    found = [finding for play in plays for finding in play.get("stream") or ()]
-    return [finding for finding in found if finding["kind"] != "told"]
+def bad_findings(found: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """The findings that need a fix, or at least a look."""
+    kept = ("false", "ghost", "false-notification", "missing", "unfounded", "gap")
+    return [finding for finding in found if finding["kind"] in kept]
 
 
 def tally(plays: Iterable[Mapping[str, Any]], tool: str) -> Tally:

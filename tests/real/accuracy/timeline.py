@@ -12,8 +12,8 @@ from collections.abc import Callable
 from typing import Literal, NamedTuple
 
 from agentctl.errors import Gone
-from agentctl.truth.model import ProcessIdentity
-from agentctl.truth.pidfd import Handle
+from agentctl.system.identity import ProcessIdentity
+from agentctl.system.pidfd import Handle
 from tests.real.book import Told, Who
 
 SETTLED_AFTER = 0.5  # seconds

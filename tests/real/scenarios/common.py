@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tests.real.actor import identity_of, marked
+from tests.real.lab import row_of
 from tests.real.scenarios import SIGNALS, Play
 from tests.waiting import until
 
@@ -97,6 +98,16 @@ def _model_comes_back(actor: Actor) -> None:
     last = actor.lab.model.journal.last
     actor.lab.model.start()
     actor.plays_out(after=last)
+
+
+def nobody_can_tell(actor: Actor) -> None:
+    """Whether a person is needed: agentctl must say neither that it works nor that it is idle."""
+
+    def is_unknown() -> bool:
+        row = row_of(actor.lab.rows(), actor.who())
+        return row is not None and (row["status"], row["activity"]) == ("running", "unknown")
+
+    until(is_unknown, f"{actor.name} is told as running, activity unknown")
 
 
 def command_allowed(actor: Actor, errand: Errand) -> None:

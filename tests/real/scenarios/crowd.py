@@ -8,12 +8,12 @@ import shlex
 import shutil
 from typing import TYPE_CHECKING
 
-from agentctl.truth import procfs
+from agentctl.system import proc
 from tests.ending import kill
 from tests.real.actor import PATIENCE, marked
 
 if TYPE_CHECKING:
-    from agentctl.truth.model import ProcessIdentity
+    from agentctl.system.identity import ProcessIdentity
     from tests.real.actor import Actor
     from tests.real.lab import Lab
 
@@ -99,7 +99,7 @@ def _again_with_pid(lab: Lab, pid: int, program: str | None) -> Actor:
 
 def _inside(outer: Actor, comm: str) -> ProcessIdentity:
     """The agent below that one."""
-    table = procfs.read_table()
+    table = proc.read_table()
     for process in table.values():
         above = process.parent
         while above > 1 and above in table and above != outer.process.pid:

@@ -8,17 +8,17 @@ from pathlib import Path
 
 import pytest
 
-from agentctl.control.observer import AWAY
-from agentctl.control.story import gap
-from agentctl.store import journal
-from agentctl.truth import procfs
+from agentctl.state import journal
+from agentctl.system import proc
 from agentctl.truth.event import Event
+from agentctl.watch.observer import AWAY
+from agentctl.watch.story import gap
 from tests.real import listening
 from tests.real.book import Told, Who
 from tests.real.desk import Quiet
 from tests.real.listening import Listening
 
-US = procfs.read_process(os.getpid(), procfs.boot_id()).identity
+US = proc.read_process(os.getpid(), proc.boot_id()).identity
 WHO = Who("demo 1", "demo", US, "s1")
 NAMELESS = WHO._replace(session_id=None)
 
@@ -123,3 +123,14 @@ def test_whose_journal_was_deleted_hears_nothing_more(play: Play) -> None:
     Path(play.path).unlink()
     play.declares("idle")
     play.listening.is_over()
+
+
+def test_a_wait_that_nobody_declared_is_a_lie(play: Play) -> None:
+    play.tells(told("session.started"), told("session.waiting"))
+    play.declares("waiting")
+    play.tells(told("session.running"))
+    play.declares("running")
+    play.listening.is_over()
+    play.tells(told("session.waiting"), told("session.running"))
+    with pytest.raises(AssertionError, match="told to wait, and did not"):
+        play.listening.is_over()

@@ -11,12 +11,12 @@ from pathlib import Path
 
 import pytest
 
-from agentctl.rehearsal import room
+from agentctl.rehearsal import sandbox
 from tests.real import run
 from tests.real.pins import CHOSEN, ELSEWHERE, PROJECT, STAMP, pins
 from tests.waiting import until
 
-REASON = room.obstacle()
+REASON = sandbox.obstacle()
 needs_a_room = pytest.mark.skipif(REASON is not None, reason=f"no room can be had here: {REASON}")
 
 
@@ -71,7 +71,7 @@ def test_each_missing_thing_is_a_line_that_says_what_to_do(bench: Bench) -> None
 
 
 def test_without_a_room_nothing_runs(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(room, "obstacle", lambda: "unshare: Operation not permitted")
+    monkeypatch.setattr(sandbox, "obstacle", lambda: "unshare: Operation not permitted")
     [line] = [line for line in run.missing([]) if "tmux" not in line]
     assert line.startswith(
         "no room can be made for the agents (unshare: Operation not permitted): run as root"

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentctl.truth.model import ProcessIdentity
+from agentctl.system.identity import ProcessIdentity
 from tests.real.accuracy.sampler import Sample
 from tests.real.accuracy.score import Finding, Judge
 from tests.real.accuracy.timeline import Census, Timeline

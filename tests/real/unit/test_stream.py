@@ -1,129 +1,456 @@
-"""The benchmark's judgement of the stream: what counts as told, how late, and as a lie."""
+"""The benchmark's judgement of events and notifications: what is told, how late, and what is false."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
-from agentctl.control.observer import AWAY
-from agentctl.control.story import gap
-from agentctl.truth.event import Event
-from agentctl.truth.model import ProcessIdentity
+import pytest
+
+from agentctl.system.identity import ProcessIdentity
+from agentctl.watch.observer import AWAY
+from agentctl.watch.story import ANOTHER
+from tests.real.accuracy import report
+from tests.real.accuracy.record import ModelRequest, Notification, Record, StreamEvent, encode
 from tests.real.accuracy.score import Finding
-from tests.real.accuracy.stream import Ear
-from tests.real.accuracy.tally import heard, unheard
+from tests.real.accuracy.stream import Scorer, score
+from tests.real.accuracy.tally import bad_findings, count_stream
 from tests.real.accuracy.timeline import Timeline
 from tests.real.book import Told, Who
 
 PROCESS = ProcessIdentity("boot", 7, 70)
+SECOND = ProcessIdentity("boot", 8, 80)
 ME = Who("one", "codex", PROCESS, "id-1")
-OTHER = Who("two", "codex", ProcessIdentity("boot", 8, 80), "id-1")
+RESUMED = Who("two", "codex", SECOND, "id-1")
+OTHER = Who("three", "codex", SECOND, "id-2")
+NAMELESS = ME._replace(session_id=None)
 
 
 class Story:
     """A short history, told in seconds, and what the daemon told of it."""
 
-    def __init__(self) -> None:
+    def __init__(self, *headless: str) -> None:
         self.timeline = Timeline(hold=0.0)
-        self.events: list[Event] = []
+        self.headless = frozenset(headless)
+        self.events: list[StreamEvent] = []
+        self.requests: list[ModelRequest] = []
+        self.notifications: list[Notification] = []
+
+    def does(self, at: float, who: Who = ME) -> None:
+        self.timeline.unsettled(who, at)
 
     def is_now(self, at: float, status: str, who: Who = ME, **more: str) -> None:
-        self.timeline.unsettled(who, at - 0.01)
+        if status == "stopped" and who.process is not None:
+            self.timeline.ended(who, at)
         self.timeline.told(who, Told(status, **more), at)
 
-    def told(
-        self, at: float, status: str, subject: str = "id-1", process: str = PROCESS.address
-    ) -> None:
-        body = {"data": {"process": process} if status != "stopped" else {}}
+    def asks(self, at: float, kind: str = "asked", mark: str = "m1x1") -> None:
+        self.requests.append(ModelRequest(at, kind, (mark,) if mark else ()))
+
+    def tells(
+        self, at: float, status: str, subject: str = "id-1", process: str | None = None, **more: Any
+    ) -> int:
+        if process is None and status != "stopped":
+            process = PROCESS.address
         number = len(self.events) + 1
-        self.events.append(Event(f"session.{status}", at, None, "codex", subject, None, body, number))
+        told = StreamEvent(number, f"session.{status}", at, subject, process)
+        self.events.append(told._replace(**more))
+        return number
+
+    def pushes(self, at: float, word: str, seq: int) -> None:
+        self.notifications.append(Notification(at, seq, word))
+
+    @property
+    def record(self) -> Record:
+        marks = dict.fromkeys(self.timeline.actors, ("m1x1",))
+        return Record(
+            self.timeline.actors, self.events, self.headless, marks, self.requests, self.notifications
+        )
 
     def findings(self) -> list[Finding]:
-        return Ear("a play", self.timeline.actors, self.events).findings()
+        return Scorer("a play", self.record).findings()
 
-    def said(self) -> list[tuple[str, str, float]]:
-        return [(f.kind, f.truth, round(f.at, 3)) for f in self.findings()]
+    def false(self) -> list[str]:
+        """What was told and not true."""
+        found = [f for f in self.findings() if f.kind in ("false", "ghost", "false-notification")]
+        return [f"{f.kind} {f.said}" for f in found]
+
+    def changes(self) -> list[tuple[str, str, float]]:
+        kept = ("reported", "missing", "blind", "unfounded")
+        return [(f.kind, f.truth, round(f.at, 3)) for f in self.findings() if f.kind in kept]
 
 
-def test_how_long_it_took_to_be_told() -> None:
-    story = Story()
-    story.told(9.0, "running", PROCESS.address)
+def a_turn(*headless: str) -> Story:
+    """It starts at 9, works from 10 on, is let go at 12, is idle from 12.2 on."""
+    story = Story(*headless)
+    story.does(9.0)
+    story.asks(9.9)
     story.is_now(10.0, "running")
-    story.told(10.1, "running")
-    story.is_now(12.0, "idle")
-    story.told(12.2, "idle")
-    story.is_now(14.0, "stopped")
-    story.told(14.05, "stopped")
-    assert story.said() == [
-        ("told", "start → running", 0.0),
-        ("told", "running → idle", 0.2),
-        ("told", "idle → stopped", 0.05),
+    story.does(12.0)
+    story.asks(12.1, "answered")
+    story.is_now(12.2, "idle")
+    return story
+
+
+def test_a_true_stream_has_nothing_false() -> None:
+    story = a_turn()
+    story.tells(9.1, "started", PROCESS.address)
+    story.tells(9.1, "running", PROCESS.address, activity="unknown")
+    story.tells(9.5, "identified")
+    story.tells(9.5, "idle")  # at its prompt
+    story.tells(9.8, "running")  # before the model has count_stream of it
+    story.tells(12.3, "idle")
+    story.does(14.0)
+    story.is_now(14.5, "stopped", outcome="killed")
+    story.pushes(14.7, "failed", story.tells(14.6, "stopped", outcome="killed"))
+    assert story.false() == []
+    assert story.changes() == [
+        ("reported", "start → running", 0.0),
+        ("reported", "running → idle", 0.1),
+        ("reported", "idle → stopped", 0.1),
     ]
 
 
-def test_what_was_told_after_the_next_thing_was_done_was_not_told() -> None:
-    story = Story()
+def test_a_wait_between_two_settled_moments_is_false() -> None:
+    """As OpenCode's, which asks nobody before its command runs."""
+    story = Story("one")
+    story.does(9.0)
+    story.asks(9.5)
+    story.asks(9.7, "called")
+    story.tells(9.6, "running")
+    waits = story.tells(9.8, "waiting", waiting_for="permission")
+    story.pushes(9.9, "waiting", waits)
     story.is_now(10.0, "running")
-    story.is_now(12.0, "idle")
-    story.told(12.1, "running")
-    story.told(12.2, "idle")
-    assert [kind for kind, *_ in story.said()] == ["untold", "told"]
+    story.tells(10.05, "running")
+    assert story.false() == ["false waiting", "false-notification waiting"]
 
 
-def test_another_status_while_it_is_settled_is_wrong() -> None:
+def test_a_wait_that_was_made_is_true_but_not_for_ever() -> None:
     story = Story()
-    story.told(9.9, "idle")
+    story.does(9.0)
+    story.asks(9.5)
+    story.is_now(10.0, "waiting", waiting_for="permission")
+    story.pushes(10.2, "waiting", story.tells(10.1, "waiting", waiting_for="permission"))
+    story.does(12.0)
+    story.is_now(12.5, "running")
+    story.pushes(14.6, "waiting", 1)
+    assert story.false() == ["false-notification waiting"]
+
+
+def test_what_it_waits_for_counts() -> None:
+    story = Story()
+    story.does(9.0)
+    story.is_now(10.0, "waiting", waiting_for="question")
+    story.tells(10.1, "waiting", waiting_for="permission")
+    assert story.false() == ["false waiting"]
+
+
+def test_a_change_that_was_never_told_is_missing() -> None:
+    story = a_turn()
+    story.tells(10.1, "running")
+    story.does(14.0)
+    story.is_now(15.0, "waiting")
+    story.tells(17.1, "idle")  # two seconds after the next change: too late
+    story.tells(17.2, "waiting")
+    assert [kind for kind, *_ in story.changes()] == ["reported", "missing", "reported"]
+    assert story.false() == ["false idle"]
+
+
+def test_a_slow_agent_is_late_and_not_missing() -> None:
+    """It writes that its turn is over after the driver has typed again."""
+    story = a_turn()
+    story.tells(10.1, "running")
+    story.does(14.0)
+    story.tells(16.5, "idle")
+    story.is_now(18.0, "waiting")
+    story.tells(18.1, "waiting")
+    assert story.changes()[1] == ("reported", "running → idle", 4.3)
+    assert story.false() == []
+
+
+def test_late_is_told_and_not_false() -> None:
+    story = a_turn()
+    story.tells(10.1, "running")
+    story.does(14.0)
+    story.asks(14.1)
+    story.is_now(14.2, "running")
+    story.tells(15.0, "idle")
+    story.tells(15.1, "running")
+    assert story.false() == []
+    assert story.changes()[1:] == [
+        ("reported", "running → idle", 2.8),
+        ("reported", "idle → running", 0.9),
+    ]
+
+
+def test_an_end_told_early_is_false() -> None:
+    story = a_turn()
+    story.tells(10.1, "running")
+    story.tells(12.3, "idle")
+    story.does(14.0)  # a signal, after which it takes its time
+    story.tells(14.2, "stopped")
+    story.tells(14.3, "started")
+    story.tells(14.3, "idle")
+    story.tells(15.45, "stopped")  # the driver hears of its end a moment later than the daemon
+    story.is_now(15.5, "stopped")
+    assert story.false() == ["false stopped"]
+
+
+def test_an_end_of_the_wrong_kind_is_false() -> None:
+    story = a_turn()
+    story.is_now(14.0, "stopped", outcome="completed")
+    story.pushes(14.2, "failed", story.tells(14.1, "stopped", outcome="failed"))
+    assert story.false() == ["false stopped", "false-notification stopped"]
+    story.events[-1] = story.events[-1]._replace(outcome="unknown")
+    assert story.false() == []
+
+
+def test_who_is_alive_after_its_end_is_false() -> None:
+    story = a_turn()
+    story.is_now(14.0, "stopped")
+    story.tells(14.1, "stopped")
+    story.tells(17.0, "started")
+    story.tells(17.0, "running", activity="unknown")
+    assert story.false() == ["false started", "false running"]
+
+
+def test_there_is_no_way_back_within_a_change() -> None:
+    """Only a turn of the model makes one."""
+    story = a_turn()
+    story.tells(10.1, "running")
+    story.tells(12.1, "idle")
+    story.tells(12.15, "running")
+    story.tells(12.3, "idle")
+    assert story.false() == ["false running"]
+    story.asks(12.12)
+    assert story.false() == []
+
+
+def test_a_request_proves_that_it_was_declared_idle_too_early() -> None:
+    """As Claude Code, whose client tries again after an error that ends the turn of others."""
+    story = a_turn()
+    story.tells(10.1, "running")
+    story.tells(12.3, "idle")
+    story.tells(15.1, "running")
+    story.tells(15.6, "idle")
+    assert story.false() == ["false running"]
+    story.asks(15.0)
+    assert story.false() == []
+
+
+def test_what_is_begun_by_itself_is_true() -> None:
+    """A turn without anybody's words in it, as after the end of a sub-agent."""
+    story = a_turn()
+    story.tells(10.1, "running")
+    story.tells(12.05, "idle")
+    story.tells(12.15, "running")
+    story.tells(12.3, "idle")
+    story.asks(12.1, mark="")
+    assert story.false() == []
+
+
+def test_it_may_work_on_what_was_typed_without_the_model() -> None:
+    """As Claude Code does at /branch."""
+    story = a_turn()
+    story.tells(10.1, "running")
+    story.tells(12.3, "idle")
+    story.does(14.0)
+    story.tells(14.2, "running")
+    story.is_now(14.5, "idle")
+    story.tells(14.6, "idle")
+    story.tells(17.0, "running")
+    assert [(f.kind, f.at) for f in story.findings() if f.kind == "false"] == [("false", 6.9)]
+
+
+@pytest.mark.parametrize(("headless", "false"), [("one", ["false idle"]), ("nobody", [])])
+def test_who_begins_with_a_prompt_is_not_idle_before_its_turn(headless: str, false: list[str]) -> None:
+    story = a_turn(headless)
+    story.tells(9.5, "idle")
+    story.tells(10.1, "running")
+    assert story.false() == false
+
+
+def test_the_session_of_a_server_is_idle_until_its_client_sends_the_prompt() -> None:
+    story = Story("client")
+    story.does(9.0, ME._replace(name="client", process=SECOND))
+    story.does(9.1)
+    story.tells(9.5, "idle")
+    story.asks(9.9)
+    story.is_now(10.0, "running")
+    story.tells(10.1, "running")
+    assert story.false() == []
+
+
+def test_nobody_works_before_there_is_a_prompt() -> None:
+    story = Story()
+    story.does(9.0)
+    story.tells(9.1, "running", activity="unknown")
+    story.tells(9.2, "running", activity="working")
     story.is_now(10.0, "idle")
-    story.told(10.2, "running")  # it may be on its way
-    story.told(10.4, "idle")
-    story.told(11.0, "waiting")
-    story.told(11.1, "unknown")
-    assert [kind for kind, *_ in story.said()] == ["told", "wrong", "unknown"]
+    story.tells(10.1, "idle")
+    assert story.false() == ["false running"]
 
 
-def test_an_end_that_is_told_while_it_lives_is_a_lie() -> None:
+def test_a_row_of_nobody_is_a_ghost() -> None:
+    """However short it was there; and its end is no push for a person."""
+    story = a_turn()
+    story.tells(10.1, "running")
+    story.tells(11.0, "started", "proc:9@90", "proc:9@90")
+    story.tells(11.0, "running", "proc:9@90", "proc:9@90", activity="unknown")
+    story.pushes(11.1, "finished", story.tells(11.02, "stopped", "proc:9@90"))
+    story.tells(11.5, "idle", "id-9", "proc:9@90")
+    assert story.false() == [
+        "ghost started",
+        "ghost running",
+        "ghost stopped",
+        "ghost idle",
+        "false-notification stopped",
+    ]
+
+
+def test_a_session_without_a_known_id_is_its_processs() -> None:
+    """Until it has a prompt, the driver knows no id; the daemon may."""
     story = Story()
-    story.told(9.9, "idle")
-    story.is_now(10.0, "idle")
-    story.timeline.ended(ME, 11.0)
-    story.told(10.3, "stopped")
-    story.told(10.95, "stopped")  # we were told of its end a moment later than the daemon
-    assert [kind for kind, *_ in story.said()] == ["told", "wrong-stopped"]
+    story.does(9.0, NAMELESS)
+    story.is_now(10.0, "idle", NAMELESS)
+    story.tells(9.9, "idle", "id-5")
+    story.tells(10.5, "waiting", "id-5")
+    story.is_now(12.0, "stopped", NAMELESS)
+    story.tells(12.1, "stopped", "id-5")
+    assert story.false() == ["false waiting"]
 
 
-def test_one_that_another_goes_on_with_has_not_been_told_wrong() -> None:
+def test_one_with_the_process_of_another_is_false() -> None:
+    story = a_turn()
+    story.is_now(10.0, "running", OTHER)
+    story.tells(10.1, "running", process=SECOND.address)
+    story.tells(10.2, "running", "id-2", PROCESS.address)
+    assert story.false() == ["false running", "false running"]
+
+
+def test_a_session_goes_on_in_another_process() -> None:
+    story = a_turn()
+    story.is_now(14.0, "stopped")
+    story.tells(14.1, "stopped")
+    story.does(16.0, RESUMED)
+    story.tells(16.1, "started", process=SECOND.address)
+    story.tells(16.1, "running", process=SECOND.address)
+    story.is_now(17.0, "running", RESUMED)
+    story.tells(18.5, "stopped")
+    assert story.false() == ["false stopped"]
+
+
+def test_the_end_of_a_process_counts_if_no_event_named_its_session() -> None:
+    """It was over before anybody saw its id; another process made that known."""
     story = Story()
+    story.does(9.0)
+    story.tells(9.1, "running", PROCESS.address, activity="unknown")
     story.is_now(10.0, "stopped")
-    story.told(10.1, "stopped")
-    story.is_now(12.0, "running", OTHER)
-    story.told(12.1, "running", process="proc:8@80")
-    assert [kind for kind, *_ in story.said()] == ["told", "told"]
+    story.tells(10.1, "stopped", PROCESS.address)
+    story.does(12.0, RESUMED)
+    story.is_now(12.5, "running", RESUMED)
+    story.tells(12.6, "running", process=SECOND.address)
+    assert [kind for kind, *_ in story.changes()] == ["reported", "reported"]
+    story.tells(9.5, "identified")
+    story.tells(9.5, "running")
+    assert [kind for kind, *_ in story.changes()] == ["missing", "reported"]
 
 
-def test_what_nothing_tells_and_what_nobody_watched_is_not_counted() -> None:
+def test_a_session_that_was_left_is_over_while_its_process_lives() -> None:
     story = Story()
-    story.is_now(10.0, "running", blind="no trace")
-    story.is_now(12.0, "idle")
-    story.events.append(gap(11.0, 13.0, AWAY))
-    assert story.said() == []
+    story.does(9.0, NAMELESS)
+    story.is_now(9.5, "waiting", NAMELESS)
+    story.tells(9.6, "waiting")
+    story.is_now(10.0, "idle", NAMELESS)
+    story.tells(10.1, "idle")
+    story.does(12.0)
+    story.does(12.0, NAMELESS)  # it goes on with another one
+    story.tells(12.1, "stopped")
+    story.tells(12.1, "started", "id-2")
+    story.tells(12.1, "idle", "id-2")
+    story.is_now(12.2, "stopped", Who("left", "codex", None, "id-1"))
+    story.is_now(12.3, "idle", NAMELESS)
+    story.is_now(13.0, "idle", ME._replace(session_id="id-2"))
+    assert story.false() == []
 
 
-def test_what_was_over_at_once_is_a_gap() -> None:
+def test_a_beginning_or_an_end_is_told_once() -> None:
+    story = a_turn()
+    story.tells(9.1, "started")
+    story.tells(9.2, "started")
+    assert story.false() == ["false started"]
+    unseen = StreamEvent(0, "events.gap", 9.15, "id-1", reason=ANOTHER, span=(9.1, 9.15))
+    story.events.insert(1, unseen)
+    assert story.false() == []
+
+
+def test_that_nobody_can_tell_is_no_claim() -> None:
+    story = a_turn()
+    story.tells(10.1, "running")
+    story.tells(12.3, "unknown")
+    story.tells(12.5, "running", activity="unknown")
+    assert [f.kind for f in story.findings()][:3] == ["event", "unknown", "unknown"]
+
+
+def test_what_nothing_tells_need_not_be_told_and_not_be_denied() -> None:
     story = Story()
-    data = {"from": "2026-01-01T00:00:00Z", "to": "2026-01-01T00:00:01Z", "reason": "in between"}
-    story.events.append(Event("events.gap", 1.0, 1.0, "codex", "id-1", body={"data": data}))
-    assert [(f.kind, f.reason) for f in story.findings()] == [("gap", "in between")]
+    story.does(9.0)
+    story.asks(9.5)
+    story.tells(9.6, "running")
+    story.is_now(10.0, "waiting", blind="no trace")
+    assert [kind for kind, *_ in story.changes()] == ["unfounded"]
+    story.tells(10.5, "running", activity="unknown")
+    assert [kind for kind, *_ in story.changes()] == ["blind"]
+    assert story.false() == []
 
 
-def test_it_is_added_up() -> None:
-    story = Story()
-    story.is_now(10.0, "running")
-    story.told(10.1, "running")
-    story.is_now(12.0, "idle")
-    plays: list[Mapping[str, Any]]
-    plays = [{"stream": [finding._asdict() for finding in story.findings()]}, {"stream": None}, {}]
-    one = heard(plays)
-    assert one is not None
-    assert (one.told, one.untold, one.share) == (1, 1, 0.5)
-    assert [finding["kind"] for finding in unheard(plays)] == ["untold"]
-    assert heard([{}]) is None
+def test_what_nobody_watched_is_not_counted() -> None:
+    story = a_turn()
+    story.events.append(StreamEvent(1, "events.gap", 13.0, None, reason=AWAY, span=(9.0, 13.0)))
+    assert story.changes() == []
+
+
+def test_a_notification_of_no_event_is_false() -> None:
+    story = a_turn()
+    story.pushes(10.0, "waiting", 9)
+    assert story.false() == ["false-notification waiting"]
+
+
+def test_it_is_added_up_and_published() -> None:
+    story = a_turn()
+    story.tells(10.1, "running")
+    story.tells(11.0, "waiting")
+    story.pushes(11.1, "waiting", 2)
+    found = score([{"play": "p", "record": encode(story.record)}, {"play": "q", "record": None}])
+    assert found is not None
+    one = count_stream(found)
+    assert (one.changes, one.events, one.false, one.missing) == (2, 2, 1, 1)
+    assert (one.notifications, one.false_notifications, one.per_100_changes) == (1, 1, 50.0)
+    assert [told["kind"] for told in bad_findings(found)] == ["false", "false-notification", "missing"]
+    assert [what for what, good in report.met([], [one]).items() if not good][-3:] == [
+        "no false event",
+        "no change without an event",
+        "no false notification",
+    ]
+    assert score([{"play": "p"}]) is None
+    assert "no false event" not in report.met([])  # what was not measured is not met
+
+
+def test_the_page_shows_the_number_and_each_fault() -> None:
+    story = a_turn()
+    story.tells(10.1, "running")
+    story.tells(11.0, "waiting")
+    story.tells(12.3, "idle")
+    found = score([{"play": "a play", "record": encode(story.record)}])
+    run = dict.fromkeys(("command", "date", "kernel", "python", "cores", "agents"), "x")
+    page = report.page(
+        {
+            "run": {**run, "interval": 50.0},
+            "agents": {"codex": []},
+            "stream": {"codex": found},
+            "tools": [],
+            "absent": {},
+        }
+    )
+    assert "2 changes, 3 events: 1 false (**50.00 false events per 100 changes**)" in page
+    assert "| codex | 2 | 3 | 1 | 50.00 | 0 | 0 | 100 ms | 100 ms |" in page
+    assert "| codex | false | a play | waiting | running | 1 |" in page

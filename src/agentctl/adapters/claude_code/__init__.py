@@ -10,8 +10,18 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 
 from agentctl.adapters.base import Place, Starting, Wanted
-from agentctl.adapters.claude_code.argv import COMMANDS, argued, chooses, is_machinery
-from agentctl.adapters.claude_code.registry import (
+from agentctl.adapters.claude_code import midturn
+from agentctl.adapters.claude_code.argv import (
+    argued,
+    chooses,
+    errand,
+    is_claude,
+    is_machinery,
+    is_prompted,
+    on_node,
+)
+from agentctl.adapters.claude_code.lines import messages
+from agentctl.adapters.claude_code.pid_record import (
     Leftover,
     Paper,
     is_spare,
@@ -19,7 +29,7 @@ from agentctl.adapters.claude_code.registry import (
     leftovers,
     paper,
     plausible,
-    root_of,
+    recorded,
     status,
 )
 from agentctl.adapters.claude_code.transcript import (
@@ -27,23 +37,22 @@ from agentctl.adapters.claude_code.transcript import (
     find,
     read_ended,
     read_live,
+    slug,
 )
-from agentctl.adapters.claude_code.turn import messages
 from agentctl.adapters.registry import COMMS
+from agentctl.adapters.roots import claude_root
 from agentctl.errors import SourceError
-from agentctl.truth import clock, jsonl
+from agentctl.system import clock, jsonl
+from agentctl.system.jsonl import as_text
+from agentctl.system.proc import NEVER, Process
 from agentctl.truth.bind import Bound, Tie, bind
-from agentctl.truth.jsonl import as_text
 from agentctl.truth.judge import ACTIVITY
 from agentctl.truth.look import Look
 from agentctl.truth.model import Evidence, Facts, Message, Observation
-from agentctl.truth.observe import ended, facts_or_none, living
-from agentctl.truth.procfs import Process
+from agentctl.truth.observe import ended, facts_or_none, living, settled, unless_prompted
 from agentctl.truth.survey import bare_process
 
-NAMES = ("claude", "claude.exe")  # npm's binary is called .exe on Linux too
 CHILD = "CLAUDE_CODE_CHILD_SESSION"
-TICK = 0.02  # seconds: a start is known to a clock tick (10 ms); nobody has written a line by then
 
 
 class ClaudeCode(Starting):
@@ -57,34 +66,37 @@ class ClaudeCode(Starting):
     )  # fmt: skip
 
     def owns(self, process: Process) -> bool:
-        argv, exe = process.argv, process.exe
-        path = exe if exe is not None else next(iter(argv), "")
-        # background processes call themselves "claude bg-spare", in one word
-        name = path.rpartition("/")[2].partition(" ")[0]
-        ours = name in NAMES or (exe is not None and "/claude/versions/" in exe)
-        return ours and not is_machinery(argv)
+        return is_claude(process) and not is_machinery(process.argv)
+
+    def recognised(self, look: Look) -> Iterable[Process]:
+        """A record that names a live process, with its very start, is that process's own."""
+        for root in look.roots(claude_root):
+            yield from recorded(root, look)
 
     def live(self, look: Look) -> Iterable[Observation]:
         papers = [paper(process, look) for process in look.owned]
         noted = {tie.process.pid: tie for tie in look.noted()}
         cases = [(_tie(found, look) or noted.get(found.process.pid), found) for found in papers]
         said = {p.path: status(p.record, p.path, look) for p in papers if p.record is not None}
-        ties = [tie for tie, _ in cases if tie is not None]
+        unrecorded = [found for tie, found in cases if tie is None and _keeps_no_record(found)]
+        guesses = [(tie, found) for found in unrecorded for tie in _inferred(found, look)]
+        ties = [tie for tie, _ in (*cases, *guesses) if tie is not None]
         # of two processes on one session, the one that decides its status stands for it
         ties.sort(key=lambda tie: _urgency(said.get(tie.address)))
         shared: dict[str, list[Paper]] = {}
-        for tie, found in cases:
+        for tie, found in (*cases, *guesses):
             if tie is not None:
                 shared.setdefault(tie.session_id, []).append(found)
         for session_id, bound in bind(ties).items():
             sharing = shared[session_id]
             yield _living(look, bound, sharing, [e for p in sharing if (e := said.get(p.path))])
+        guessed = {found.process.pid for _, found in guesses}
         for tie, found in cases:
-            if tie is None:
+            if tie is None and found.process.pid not in guessed:
                 yield from _without_session(found, look)
 
     def history(self, look: Look, wanted: Wanted) -> Iterable[Observation]:
-        for root in look.roots(root_of):
+        for root in look.roots(claude_root):
             left = {str(found.record.get("sessionId")): found for found in leftovers(root, look)}
             jobs = set(look.names(f"{root}/jobs"))
             for session_id, path in _transcripts(root, wanted.id_prefix, look):
@@ -99,12 +111,12 @@ class ClaudeCode(Starting):
 
     def signs(self, seen: Observation, look: Look) -> Iterable[str]:
         """Its record is all that ties it to a session; what it does, that says too."""
-        if seen.owner is not None and (root := look.root_of(seen.owner, root_of)):
+        if seen.owner is not None and (root := look.root_of(seen.owner, claude_root)):
             yield f"{root}/sessions/*"
             yield f"{root}/sessions/{seen.owner.pid}.json"
 
     def places(self, look: Look) -> Iterable[Place]:
-        for root in look.roots(root_of):
+        for root in look.roots(claude_root):
             yield Place("registry", f"{root}/sessions")
             yield Place("transcripts", f"{root}/projects")
             yield Place("background jobs", f"{root}/jobs")
@@ -144,12 +156,37 @@ def _child_tie(process: Process, look: Look) -> Tie | None:
     for child in look.descendants(process):
         try:
             environ = child.environ()
+            session_id = plausible(environ.get("CLAUDE_CODE_SESSION_ID"))
+            if session_id is not None and _names(environ.get("CLAUDE_PID"), child, process):
+                return Tie(session_id, process, "child's environment", child.identity.address)
         except SourceError:  # ended meanwhile, or another user's: it tells nothing
             continue
-        session_id = plausible(environ.get("CLAUDE_CODE_SESSION_ID"))
-        if session_id is not None and environ.get("CLAUDE_PID") == str(process.pid):
-            return Tie(session_id, process, "child's environment", child.identity.address)
     return None
+
+
+def _names(pid: str | None, child: Process, process: Process) -> bool:
+    """Whether this pid, as the child was given it, is the process's own. A Claude Code that runs in a
+    container below this one has pids of its own there."""
+    return child.namespace == process.namespace and pid == str(process.inner_pid())
+
+
+def _keeps_no_record(found: Paper) -> bool:
+    """Versions before 2.1 keep none, and have overwritten their arguments."""
+    return found.record is None and found.doubt is None and on_node(found.process)
+
+
+def _inferred(found: Paper, look: Look) -> Iterator[Tie]:
+    """Transcripts of its directory that were written to since it began: if there is one, and nobody else
+    who could have, it is its own."""
+    process = found.process
+    if process.cwd is None:
+        return
+    began = look.started_at(process)
+    folder = f"{found.root}/projects/{slug(process.cwd)}"
+    for session_id, path in _transcripts_in(folder, "", look):
+        status = look.status(path)
+        if status is not None and status.st_mtime >= began:
+            yield Tie(session_id, process, "inferred", path)
 
 
 def _urgency(said: Evidence | None) -> int:
@@ -161,14 +198,19 @@ def _urgency(said: Evidence | None) -> int:
 
 def _living(look: Look, bound: Bound, sharing: Sequence[Paper], said: Sequence[Evidence]) -> Observation:
     owner = bound.candidates[0]
-    for other in sharing:
+    for other in sharing if bound.owner is not None else ():
         if other.process.pid != owner.pid:
             look.set_aside(other.process, f"runs session {bound.session_id} too, as pid {owner.pid}")
     found = next(p for p in sharing if p.process.pid == owner.pid)
     path = _transcript(found, bound.session_id, look)
     facts = _merged(facts_or_none(look, path, read_live), found.record or {})
     doubt = _doubt(facts, bound, found.record or {}, look)
+    prompted = is_prompted(owner.argv) and (facts.turn is None or doubt)
+    if prompted or (doubt and _is_respawned(facts)):
+        # its record says that it is idle before it has read its prompt
+        said = [unless_prompted(piece, NEVER) for piece in said]
     if not doubt:
+        facts, said = midturn.weighed(facts, said, path)
         return living(look, bound, path, facts, *said)
     turn = facts.turn
     assert turn is not None
@@ -182,7 +224,7 @@ def _doubt(facts: Facts, bound: Bound, record: jsonl.Record, look: Look) -> str:
     owner = bound.candidates[0]
     if facts.turn is None:
         return ""
-    if facts.turn.at is not None and facts.turn.at < look.started_at(owner) + TICK:
+    if facts.turn.at is not None and facts.turn.at < look.started_at(owner) + clock.TICK:
         return "written before this process started"
     if is_spare(owner) and "status" not in record:  # it was there before the session was its own
         taken = clock.from_ms(record.get("startedAt"))
@@ -190,9 +232,16 @@ def _doubt(facts: Facts, bound: Bound, record: jsonl.Record, look: Look) -> str:
             return "written before this process took the session up"
     # without a record nobody tells of a /clear, which leaves the arguments as they were
     headless = "-p" in owner.argv or "--print" in owner.argv
-    if bound.method != "pid record" and not headless:
+    if bound.method not in ("pid record", "inferred") and not headless:
         return "the process may have switched to another session since"
     return ""
+
+
+def _is_respawned(facts: Facts) -> bool:
+    """Whether this is a background job that was killed in mid-turn. Its supervisor starts it again, and
+    it goes on with that turn."""
+    turn_open = facts.turn is not None and facts.turn.claim != "idle"
+    return turn_open and facts.entry_point == "background"
 
 
 def _merged(facts: Facts, record: jsonl.Record) -> Facts:
@@ -215,13 +264,17 @@ def _without_session(found: Paper, look: Look) -> Iterator[Observation]:
     if found.unclaimed:
         look.set_aside(process, "a spare for background jobs, not claimed yet")
         return
-    if found.record is None and process.argv[1:2] and process.argv[1] in COMMANDS:
-        look.set_aside(process, f"`claude {process.argv[1]}` runs no session")
+    if found.record is None and (why := errand(process.argv)):
+        look.set_aside(process, why)
         return
     doubt = found.doubt
     if found.record is not None and chooses(process.argv):
         note = "it was told to resume, but not which session: it shows a list to choose from"
-        doubt = Evidence("waiting", found.path, "derived", detail="startup", note=note)
+        at = clock.from_ms(found.record.get("startedAt"))
+        doubt = settled(Evidence("waiting", found.path, "derived", at, "startup", note), look.now)
+    elif found.record is not None and found.session_id is None:
+        note = "its record names no session that Claude Code could have made: the id in it is damaged"
+        doubt = Evidence("alive", found.path, "record", note=note, trusted=False)
     elif found.record is not None:
         note = f"session {found.record.get('sessionId')} is provisional until the record has a status"
         doubt = Evidence("alive", found.path, "record", note=note, trusted=False)
@@ -245,10 +298,14 @@ def _may_run(process: Process, facts: Facts) -> bool:
 
 def _transcripts(root: str, prefix: str, look: Look) -> Iterator[tuple[str, str]]:
     for project in look.names(f"{root}/projects"):
-        for name in look.names(f"{root}/projects/{project}"):
-            # agent-ID.jsonl: older versions kept sub-agents here; they are no sessions
-            if name.endswith(".jsonl") and name.startswith(prefix) and not name.startswith("agent-"):
-                yield name[:-6], f"{root}/projects/{project}/{name}"
+        yield from _transcripts_in(f"{root}/projects/{project}", prefix, look)
+
+
+def _transcripts_in(folder: str, prefix: str, look: Look) -> Iterator[tuple[str, str]]:
+    for name in look.names(folder):
+        # agent-ID.jsonl: older versions kept sub-agents here; they are no sessions
+        if name.endswith(".jsonl") and name.startswith(prefix) and not name.startswith("agent-"):
+            yield name[:-6], f"{folder}/{name}"
 
 
 def _with_last_words(

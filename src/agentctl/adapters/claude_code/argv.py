@@ -1,10 +1,19 @@
-"""What a Claude Code process was called to do, from its arguments."""
+"""Whether a process is Claude Code, and what it was called to do, from its arguments."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from agentctl.adapters.claude_code.registry import plausible
+from agentctl.adapters.claude_code.pid_record import plausible
+from agentctl.errors import SourceError
+from agentctl.system.proc import Process
+from agentctl.system.program import is_runtime, plain_name, program_of
+
+NAMES = frozenset({"claude", "claude.exe", "claude-code"})  # npm's binary is called .exe on Linux too
+TITLE = "claude"  # what it calls itself on Node, where it overwrites its arguments with it
+# Before 2.1.113 it was a script, and so it is in older editions of the Agent SDK.
+SCRIPTS = frozenset({"cli.js", "cli.mjs"})
+PACKAGES = ("/@anthropic-ai/claude-code/", "/@anthropic-ai/claude-agent-sdk/", "/claude-agent-sdk/")
 
 # Words after `claude` that start no session.
 COMMANDS = frozenset({
@@ -14,9 +23,62 @@ COMMANDS = frozenset({
 })  # fmt: skip
 
 
+INFORMING = ("--version", "-v", "--help", "-h")
+BACKGROUND = ("--bg", "--background")
+
+
+def is_claude(process: Process) -> bool:
+    """By its binary or script; on Node by its title. Raises SourceError."""
+    program = program_of(process)
+    if program.runtime or runs_as_node(process):
+        script = program.path if program.runtime else next(iter(program.arguments), "")
+        return _is_titled(process) or _is_script(script)
+    ours = program.name in NAMES or "/claude/versions/" in program.path
+    return ours and not _is_embedded_tool(process)
+
+
+def on_node(process: Process) -> bool:
+    """Whether it is a version that runs on Node: those before 2.1 keep no record of themselves."""
+    return is_runtime(plain_name(process.exe or "")) or runs_as_node(process)
+
+
+def runs_as_node(process: Process) -> bool:
+    """Whether an editor's binary was asked to be Node: so the Agent SDK starts Claude inside of one."""
+    try:
+        return process.environ().get("ELECTRON_RUN_AS_NODE") == "1"
+    except SourceError:  # withheld: its name is all there is
+        return False
+
+
+def _is_titled(process: Process) -> bool:
+    return process.comm == TITLE and [word.strip() for word in process.argv] == [TITLE]
+
+
+def _is_script(path: str) -> bool:
+    name = plain_name(path)
+    return name in NAMES or (name in SCRIPTS and any(package in path for package in PACKAGES))
+
+
+def _is_embedded_tool(process: Process) -> bool:
+    """Its binary holds grep, find and ripgrep too, which it runs under their names: then the name that
+    it was called by is neither Claude's nor the one in the process table, which is its file's."""
+    called = process.argv[0].rpartition("/")[2].partition(" ")[0] if process.argv else ""
+    return bool(called) and plain_name(called) not in NAMES and not called.startswith(process.comm)
+
+
 def is_machinery(argv: Sequence[str]) -> bool:
     """The supervisor of background jobs, and the terminals it makes for them."""
     return tuple(argv[1:3]) == ("daemon", "run") or "--bg-pty-host" in argv[1:2]
+
+
+def errand(argv: Sequence[str]) -> str:
+    """What it was called to do instead of running a session; empty if it runs one."""
+    first = argv[1] if len(argv) > 1 else ""
+    if first in COMMANDS or first in INFORMING:
+        return f"`claude {first}` runs no session"
+    if any(word in BACKGROUND for word in argv[1:]):
+        return "it hands its prompt to a background job, which is another process"
+    return ""
 
 
 def argued(argv: Sequence[str]) -> str | None:
@@ -32,6 +94,13 @@ def argued(argv: Sequence[str]) -> str | None:
         if "--fork-session" in argv:
             return None
     return None
+
+
+def is_prompted(argv: Sequence[str]) -> bool:
+    """Whether it has its prompt from the start: headless, and not fed with message after message."""
+    headless = "-p" in argv or "--print" in argv
+    fed = any(word.startswith("--input-format") for word in argv) and "text" not in argv
+    return headless and not fed
 
 
 def chooses(argv: Sequence[str]) -> bool:

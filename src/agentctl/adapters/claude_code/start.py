@@ -14,11 +14,11 @@ from collections.abc import Iterator
 from signal import SIGINT, SIGTERM
 from uuid import uuid4
 
-from agentctl.adapters.claude_code.registry import root_of
 from agentctl.adapters.plans import Command, LaunchRequest, StopPlan
+from agentctl.adapters.roots import claude_root
 from agentctl.errors import Refused, SourceError, UsageError
-from agentctl.truth import files, jsonl
-from agentctl.truth.jsonl import as_text
+from agentctl.system import files, jsonl
+from agentctl.system.jsonl import as_text
 from agentctl.truth.look import Environ
 from agentctl.truth.model import Observation
 
@@ -66,13 +66,15 @@ def stop_plan(seen: Observation) -> StopPlan:
     """At SIGINT it ends its tools and writes down that it was interrupted, within two seconds; at
     SIGTERM it only ends. The code after SIGINT is 0: the marker tells, not the code."""
     session_id = seen.session_id or ""
-    markers = [("CLAUDE_CODE_SESSION_ID", session_id)] if session_id else []
-    if seen.owner is not None:  # what it ran before a /clear was told another id
-        markers.append(("CLAUDE_PID", str(seen.owner.pid)))
+    plan = StopPlan(
+        ((SIGINT, 5.0), (SIGTERM, 5.0)),
+        (("CLAUDE_CODE_SESSION_ID", session_id),) if session_id else (),
+        pid_markers=("CLAUDE_PID",),  # what it ran before a /clear was told another session id
+    )
     if seen.facts.entry_point != "background":
-        return StopPlan(((SIGINT, 5.0), (SIGTERM, 5.0)), tuple(markers))
+        return plan
     why = "it is a background job of Claude Code, whose supervisor would start it again"
-    return StopPlan((), tuple(markers), why, f"claude stop {_job(seen)}")
+    return plan._replace(signals=(), refusal=why, instead=f"claude stop {_job(seen)}")
 
 
 def _options(request: LaunchRequest) -> Iterator[str]:
@@ -107,7 +109,7 @@ def _files(request: LaunchRequest) -> Iterator[tuple[str, bytes]]:
 def _config(transcript: str, environ: Environ) -> Iterator[tuple[str, str]]:
     """The session may be below another CLAUDE_CONFIG_DIR than ours."""
     root, below, _ = transcript.partition("/projects/")
-    if below and root != root_of(environ):
+    if below and root != claude_root(environ):
         yield "CLAUDE_CONFIG_DIR", root
 
 

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from functools import lru_cache
 from typing import NamedTuple
 
-from agentctl.adapters.claude_code.turn import (
+from agentctl.adapters.claude_code.lines import (
     REQUESTED,
     SYNTHETIC,
     Said,
@@ -19,11 +19,12 @@ from agentctl.adapters.claude_code.turn import (
     user_line,
     words,
 )
-from agentctl.truth import clock, files, jsonl
-from agentctl.truth.files import Piece
-from agentctl.truth.jsonl import as_dict, as_text
+from agentctl.system import clock, files, jsonl
+from agentctl.system.files import Piece
+from agentctl.system.jsonl import as_dict, as_text
 from agentctl.truth.look import Look
 from agentctl.truth.model import PROMPT_CAP, EntryPoint, Facts, Tokens, Turn
+from agentctl.truth.observe import torn
 
 ENDED_WINDOW = 1 << 14  # of a session nobody runs: history is read by the thousand
 DISORDER = 1.0  # seconds within which lines may stand out of order; a flush takes 0.1
@@ -80,7 +81,7 @@ def _read(path: str, look: Look, window: int) -> Facts:
         entry_point=entry_point(last.get("sessionKind"), last.get("entrypoint")),
         agent_version=as_text(last.get("version")),
         parent_id=as_text(as_dict(first.get("forkedFrom")).get("sessionId")),
-        turn=recent.turn,
+        turn=torn(recent.turn, piece),
         garbled=tally.garbled,
     )
 

@@ -12,29 +12,28 @@ The plain TUI runs nothing: it is a client of a daemon, which owns the locks, fi
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable, Iterator
 
 from agentctl.adapters.base import Place, Starting, Wanted
 from agentctl.adapters.codex import rollout
-from agentctl.adapters.codex.argv import invocation
-from agentctl.adapters.codex.grip import LOCKS, Grip, grip_of, held
-from agentctl.adapters.codex.home import Titles, days, find, home_of, of_days, packed, rollouts, root_of
-from agentctl.adapters.codex.record import message
+from agentctl.adapters.codex.argv import invocation_of, is_codex
+from agentctl.adapters.codex.lines import message
+from agentctl.adapters.codex.open_files import LOCKS, Grip, grip_of, held
+from agentctl.adapters.codex.places import Titles, days, find, home_of, of_days, packed, rollouts
 from agentctl.adapters.codex.rollout import Rollout
 from agentctl.adapters.registry import COMMS
+from agentctl.adapters.roots import CODEX_LOCKS, codex_root
 from agentctl.errors import SourceError
+from agentctl.system.clock import TICK
+from agentctl.system.proc import Process
 from agentctl.truth.bind import Bound, Tie, bind
 from agentctl.truth.look import Look
 from agentctl.truth.model import EntryPoint, Evidence, Facts, Message, Observation
-from agentctl.truth.observe import ended, living, transcript
-from agentctl.truth.procfs import Process
+from agentctl.truth.observe import TORN, ended, living, settled, transcript, unless_prompted
 
 A_CLOCK = 60.0  # seconds ahead of us: set back since
 SLACK = 0.002  # seconds: a record's time is cut to the millisecond, a file's is not
 OWNERS: dict[str, EntryPoint] = {"exec": "headless", "tui": "interactive", "app-server": "daemon"}
-# Same binary, other trades: the sandbox wrapper around each command, and its inner end in bwrap.
-HELPERS = ("codex-linux-sandbox", "codex-code-mode-host")
 
 
 class Codex(Starting):
@@ -45,11 +44,16 @@ class Codex(Starting):
     permission_modes = ("read-only", "workspace-write", "danger-full-access", "approve-for-me")
 
     def owns(self, process: Process) -> bool:
-        argv = process.argv
-        called = os.path.basename(argv[0]) if argv else ""
-        if called in HELPERS or os.path.basename(process.exe or called) != "codex":
+        if not is_codex(process):
             return False
-        return invocation(argv).words[:3] != ("app-server", "daemon", "pid-update-loop")
+        return invocation_of(process).words[:3] != ("app-server", "daemon", "pid-update-loop")
+
+    def recognised(self, look: Look) -> Iterable[Process]:
+        """Whoever has locked a thread runs it, under whatever name."""
+        for root in look.roots(codex_root):
+            for name in look.names(f"{root}/{CODEX_LOCKS}"):
+                if rollout.is_id(name.removesuffix(".lock")):
+                    yield from look.lock_holders(f"{root}/{CODEX_LOCKS}/{name}")
 
     def live(self, look: Look) -> Iterable[Observation]:
         grips = [grip for process in look.owned if (grip := grip_of(process, look)) is not None]
@@ -66,7 +70,7 @@ class Codex(Starting):
         def may(process: Process, facts: Facts) -> bool:
             return _may_run(process, facts, look)
 
-        for root in look.roots(root_of):
+        for root in look.roots(codex_root):
             for session_id, path in rollouts(root, wanted.id_prefix, look):
                 if session_id in seen:  # archived and not, or packed and not
                     continue
@@ -96,7 +100,7 @@ class Codex(Starting):
 
     def places(self, look: Look) -> Iterable[Place]:
         held = {lock for p in look.owned if (grip := grip_of(p, look)) for lock in grip.locks}
-        for root in look.roots(root_of):
+        for root in look.roots(codex_root):
             yield Place("rollouts", f"{root}/sessions")
             yield Place("archive", f"{root}/archived_sessions")
             yield Place("writer locks", f"{root}{LOCKS}")
@@ -111,7 +115,7 @@ def _may_run(process: Process, facts: Facts, look: Look) -> bool:
     hold neither is no suspect. But an exec gives its thread back some 30 ms before it ends, and what
     is being killed has nothing open; one we could not look into is a suspect, too."""
     try:
-        grip = held(process)
+        grip = held(process, look)
         if grip.nothing or not grip.empty:
             return True
         return grip.call.role == "exec" and _its_own(facts, grip, look) and not _awaits_input(process)
@@ -145,7 +149,7 @@ def _idle_by_design(grip: Grip, daemons: dict[str, Grip], look: Look) -> str:
     if call.role == "app-server":
         return "an app server with no thread loaded"
     if call.role == "tool":
-        return f"codex {call.words[0]} runs no thread"
+        return f"codex {call.words[0] if call.words else '--version'} runs no thread"
     if call.remote:
         return "client of a remote app server"
     if call.role == "tui" and not call.embedded:
@@ -215,26 +219,36 @@ def _activity(
         if not said.blank or grip.call.role == "exec":
             return ()
         return (Evidence("idle", bound.address, "derived", taken, note="never prompted"),)
-    if turn.claim == "idle":
-        return ()
     place = f"{path}@{turn.offset}"
+    if turn.claim == "idle":
+        over = Evidence(turn.claim, place, "journal", turn.at, turn.detail, turn.note)
+        own = unless_prompted(over, taken - SLACK if lock else taken + TICK)
+        return () if grip.call.role != "exec" or own.trusted else (own,)
     left_open = Evidence(turn.claim, place, "journal", turn.at, turn.detail, turn.note, trusted=False)
-    # It holds nothing open, and works on nothing; or the clock was set back since it took its lock.
-    if bound.method != "held open" or taken > look.now + A_CLOCK:
+    # It holds nothing open, and works on nothing; or the clock was set back since it took its lock; or
+    # what it wrote last cannot be read.
+    torn = turn.note.endswith(TORN)
+    if bound.method != "held open" or taken > look.now + A_CLOCK or torn:
         return (left_open,)
     if turn.at is not None and turn.at + SLACK < taken:
         note = f"the open turn at {place} is older than this: its owner died in it"
         return (Evidence("idle", bound.address, "derived", taken, note=note), left_open)
-    if grip.call.role == "exec" or not said.pending:  # an exec never asks: it refuses by itself
+    if grip.call.role == "exec":  # it never asks: it refuses by itself
+        return (left_open._replace(claim="working", detail="", trusted=True),)
+    if turn.claim == "waiting":  # its question has no answer yet, and outside Plan mode gets none but no
+        asks = Evidence("waiting", place, "derived", turn.at, turn.detail, turn.note)
+        return (settled(asks, look.now),)
+    if not said.pending:
         return ()
-    from agentctl.adapters.codex import asking  # rarely needed, and `list` is to be fast
+    from agentctl.adapters.codex import approval  # rarely needed, and `list` is to be fast
 
-    return asking.about(said.pending, grip.process, _rules(grip, said, look), left_open, look)
+    return approval.about(said.pending, grip.process, _rules(grip, said, look), left_open, look)
 
 
 def _rules(grip: Grip, said: Rollout, look: Look) -> tuple[str, ...]:
     """Where commands are written down that a person has allowed for good."""
-    project = (f"{said.facts.cwd}/.codex",) if said.facts.cwd else ()
+    cwd = said.facts.cwd
+    project = (look.through(grip.process, f"{cwd}/.codex"),) if cwd else ()
     return tuple(f"{root}/rules" for root in (home_of(grip.process, look), *project))
 
 

@@ -1,4 +1,4 @@
-"""What a Codex process was called to do, from its arguments."""
+"""Whether a process is Codex, and what it was called to do, from its arguments."""
 
 from __future__ import annotations
 
@@ -6,6 +6,15 @@ import os
 from typing import Literal, NamedTuple
 
 from agentctl.adapters.codex.rollout import is_id
+from agentctl.system.proc import Process
+from agentctl.system.program import SCRIPT_RUNTIMES, program_of
+
+# The releases are named after what they run on: codex-x86_64-unknown-linux-musl.
+RELEASES = ("codex-x86_64-", "codex-aarch64-")
+# An editor's agent server, built on the same core: it keeps threads, locks and rollouts as Codex does.
+ACP = "codex-acp"
+# Same binary, other trades: the sandbox wrapper around each command, and its inner end in bwrap.
+HELPERS = ("codex-linux-sandbox", "codex-code-mode-host")
 
 Role = Literal["exec", "tui", "app-server", "tool"]
 
@@ -26,6 +35,7 @@ VALUED = frozenset(
      "--add-dir", "-a", "--ask-for-approval", "--output-schema", "-o", "--output-last-message",
      "--color", "--listen")
 )  # fmt: skip
+INFORMING = ("-V", "--version", "-h", "--help")  # it says that and ends, whatever else it was told
 # Any of these makes the TUI run its threads itself.
 EMBEDDING = ("-c", "--config", "--no-daemon", "-p", "--profile", "--search")
 
@@ -65,6 +75,26 @@ class Invocation(NamedTuple):
         return os.path.normpath(os.path.join(cwd, given)) if cwd is not None and given else cwd
 
 
+def is_codex(process: Process) -> bool:
+    """By its binary, unless it was called by the name of a helper. Raises SourceError."""
+    argv = process.argv
+    if argv and os.path.basename(argv[0]) in HELPERS:
+        return False
+    program = program_of(process)
+    if program.runtime in SCRIPT_RUNTIMES:  # npm's launcher: the agent is its child
+        return False
+    name = program.name
+    return name in ("codex", "codex.exe", ACP) or name.startswith(RELEASES)
+
+
+def invocation_of(process: Process) -> Invocation:
+    """Raises SourceError."""
+    program = program_of(process)
+    call = invocation((program.path, *program.arguments))
+    # it takes options only, and runs the threads of its editor
+    return call._replace(role="app-server") if program.name == ACP else call
+
+
 def invocation(argv: tuple[str, ...]) -> Invocation:
     words: list[str] = []
     options: list[tuple[str, str]] = []
@@ -80,7 +110,8 @@ def invocation(argv: tuple[str, ...]) -> Invocation:
             options.append((name, value or (next(rest, "") if name in VALUED else "")))
         else:
             words.append(argument)
-    return Invocation(_role(words), tuple(words), tuple(options))
+    informs = any(name in INFORMING for name, _ in options)
+    return Invocation("tool" if informs else _role(words), tuple(words), tuple(options))
 
 
 def _role(words: list[str]) -> Role:

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from agentctl.adapters.codex import record
+from agentctl.adapters.codex import lines as record
 from agentctl.errors import Gone, SourceError
-from agentctl.truth import clock, files, jsonl
-from agentctl.truth.jsonl import as_dict, as_text
+from agentctl.system import clock, files, jsonl
+from agentctl.system.jsonl import as_dict, as_text
 from agentctl.truth.look import Look
 from agentctl.truth.model import PROMPT_CAP, Facts, Turn
+from agentctl.truth.observe import report_torn, torn
 
 COLD = 1 << 14  # tail of a rollout in history: its turn's end is in the last lines
 HEAD = 3 << 14  # session_meta carries 20 KB of instructions; the first prompt stands at about 32 KB
@@ -31,16 +32,22 @@ WITHIN_A_TURN = (
     b'"item":{"type":"UserMessage"', b'"item":{"type":"AgentMessage"',
     b'"payload":{"type":"custom_tool_call', b'"payload":{"type":"reasoning"',
 )  # fmt: skip
-CALLS = frozenset((b"function_call", b"custom_tool_call"))
-# Tools that run a command or write files: those that Codex asks a person about.
-RUNNERS = (b"exec_command", b"shell_command", b"shell", b"apply_patch")
+CALLS = (b"function_call", b"custom_tool_call")
+# Codex's own tools for which no person is ever asked. Any other may be asked about: what runs a command
+# or writes files, what an MCP server offers, and what we do not know.
+UNASKED = frozenset(
+    (b"write_stdin", b"view_image", b"update_plan", b"list_mcp_resources",
+     b"list_mcp_resource_templates", b"read_mcp_resource", b"close_agent", b"resume_agent",
+     b"send_input", b"spawn_agent", b"wait_agent", b"get_goal", b"create_goal", b"update_goal",
+     b"request_user_input")
+)  # fmt: skip
 OUTPUTS = frozenset((b"function_call_output", b"custom_tool_call_output"))
 STARTED = frozenset((b"task_started", b"turn_started"))
 COMPLETE = frozenset((b"task_complete", b"turn_complete"))
 
 
 class Call(NamedTuple):
-    """A command or a patch that has no output yet."""
+    """A call that has no output yet, of a tool that a person may be asked about."""
 
     id: str
     offset: int
@@ -97,19 +104,30 @@ def examine(path: str, look: Look, window: int = files.WINDOW) -> Rollout:
         entry_point=record.entry_point_of(meta),
         agent_version=version,
         parent_id=as_text(meta.get("parent_thread_id")) or as_text(meta.get("forked_from_id")),
-        turn=last.turn(version, whole=piece.whole),
+        turn=torn(last.turn(version, whole=piece.whole), piece),
         garbled=last.garbled,
     )
-    blank = piece.whole and last.silent and not first.prompt and not last.garbled
+    # an empty one was emptied: it begins with its first record
+    blank = piece.whole and first.begun and last.silent and not first.prompt and not last.garbled
     turn = facts.turn
     may_ask = turn is not None and turn.claim == "working" and _asks_a_person(context)
-    return Rollout(facts, tuple(last.pending()) if may_ask else (), blank)
+    pending = sorted(last.pending(), key=lambda call: -call.offset) if may_ask else ()
+    return Rollout(facts, tuple(pending), blank)
 
 
 def _asks_a_person(context: dict[str, Any]) -> bool:
     """With `--approve-for-me` a model decides, and nobody is waited for."""
     reviewer = context.get("approvals_reviewer") or "user"
     return context.get("approval_policy") != "never" and reviewer == "user"
+
+
+def _call(line: jsonl.Line) -> Call:
+    payload = record.payload_of(line.raw)
+    given = jsonl.parse(str(payload.get("arguments")).encode()) or {}
+    named = ".".join(str(payload[key]) for key in ("namespace", "name") if payload.get(key))
+    what = str(given.get("cmd") or given.get("command") or named)
+    escalated = given.get("sandbox_permissions") == "require_escalated"
+    return Call(str(payload.get("call_id")), line.offset, record.moment(line.raw), what, escalated)
 
 
 class _First:
@@ -164,6 +182,7 @@ def examined(path: str, look: Look) -> Rollout:
         return Rollout()
     if said.facts.garbled:
         look.problem("malformed", f"{said.facts.garbled} records not readable", path)
+    report_torn(look, said.facts, path)
     return said
 
 
@@ -214,14 +233,10 @@ class _Last:
         return Turn("waiting", "question", record.moment(asked.raw), asked.offset, note)
 
     def pending(self) -> Iterator[Call]:
-        for name in RUNNERS:
-            for line in self._unanswered(b'"name":"%b"' % name):
-                payload = record.payload_of(line.raw)
-                given = jsonl.parse(str(payload.get("arguments")).encode()) or {}
-                what = str(given.get("cmd") or given.get("command") or payload.get("name"))
-                escalated = given.get("sandbox_permissions") == "require_escalated"
-                id_, at = str(payload.get("call_id")), record.moment(line.raw)
-                yield Call(id_, line.offset, at, what, escalated)
+        for kind in CALLS:
+            for line in self._unanswered(b'"payload":{"type":"%b"' % kind):
+                if (record.field(line.raw, b'"name":"') or b"") not in UNASKED:
+                    yield _call(line)
 
     def _told(self, event: jsonl.Line, version: str | None) -> Turn | None:
         word, at, offset = record.words(event.raw)[1], record.moment(event.raw), event.offset

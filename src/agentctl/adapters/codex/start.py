@@ -14,11 +14,11 @@ from collections.abc import Iterator
 from signal import SIGINT, SIGTERM
 
 from agentctl.adapters.codex.argv import invocation
-from agentctl.adapters.codex.home import root_of
 from agentctl.adapters.plans import Command, LaunchRequest, StopPlan
+from agentctl.adapters.roots import codex_root
 from agentctl.errors import Refused, SourceError, UsageError
-from agentctl.truth import files, jsonl
-from agentctl.truth.jsonl import Record, as_dict
+from agentctl.system import files, jsonl
+from agentctl.system.jsonl import Record, as_dict
 from agentctl.truth.look import Environ
 from agentctl.truth.model import Observation
 
@@ -142,7 +142,7 @@ def _toml(text: str) -> str:
 
 def _config(environ: Environ) -> Record:
     """A person's own settings. Where they cannot be read, Codex is going to say so itself."""
-    root = root_of(environ)
+    root = codex_root(environ)
     try:
         return tomllib.loads(files.whole(f"{root}/config.toml").data.decode()) if root else {}
     except (SourceError, ValueError):
@@ -152,7 +152,7 @@ def _config(environ: Environ) -> Record:
 def _home(seen: Observation, environ: Environ) -> Iterator[tuple[str, str]]:
     """The thread may be in another CODEX_HOME than ours."""
     root, below, _ = (seen.transcript or "").partition("/sessions/")
-    if below and root != root_of(environ):
+    if below and root != codex_root(environ):
         yield "CODEX_HOME", root
 
 

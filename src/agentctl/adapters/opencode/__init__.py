@@ -12,33 +12,37 @@ from collections.abc import Iterable, Iterator
 
 from agentctl.adapters.base import Place, Starting, Wanted
 from agentctl.adapters.opencode import db as database
-from agentctl.adapters.opencode import ended, old_json
-from agentctl.adapters.opencode.call import SERVERS, SLACK, Call, read_call
+from agentctl.adapters.opencode import history as ended
+from agentctl.adapters.opencode import legacy_json
+from agentctl.adapters.opencode.argv import SERVERS, SLACK, Call, read_call
+from agentctl.adapters.opencode.binding import Users, bind_all, left_by_another, quiet
 from agentctl.adapters.opencode.db import Row
 from agentctl.adapters.opencode.log import Log
-from agentctl.adapters.opencode.owners import Users, bind_all, left_by_another, quiet
-from agentctl.adapters.opencode.record import asking
-from agentctl.adapters.opencode.where import (
+from agentctl.adapters.opencode.messages import asking, running_commands
+from agentctl.adapters.opencode.places import (
     chosen,
-    data_home,
     database_of,
     databases,
     made,
     stale_locks,
     state_home,
+    writes_log,
 )
 from agentctl.adapters.opencode.words import Words
 from agentctl.adapters.registry import COMMS
+from agentctl.adapters.roots import opencode_data
 from agentctl.errors import Gone, SourceError
+from agentctl.system.clock import TICK
+from agentctl.system.proc import Process
+from agentctl.system.program import acts_as_runtime, program_of
+from agentctl.system.sqlite import Database
 from agentctl.truth.bind import Bound
 from agentctl.truth.look import Look
 from agentctl.truth.model import Evidence, Facts, Message, Observation
-from agentctl.truth.observe import living
-from agentctl.truth.procfs import Process
-from agentctl.truth.sqlite_ro import Database, asked
+from agentctl.truth.observe import living, settled, unless_prompted
 from agentctl.truth.survey import bare_process
 
-NAMES = ("opencode", "opencode.exe")
+NAMES = frozenset({"opencode", "opencode.exe", "opencode-cli"})
 
 
 class OpenCode(Starting):
@@ -49,8 +53,16 @@ class OpenCode(Starting):
     permission_modes = ("plan", "auto")
 
     def owns(self, process: Process) -> bool:
-        path = process.exe if process.exe is not None else next(iter(process.argv), "")
-        return path.rpartition("/")[2] in NAMES
+        name = program_of(process).name
+        return (name in NAMES or name.startswith("opencode-linux-")) and not acts_as_runtime(process)
+
+    def recognised(self, look: Look) -> Iterable[Process]:
+        """Whoever has both its database and its log open is OpenCode, under whatever name."""
+        for root in look.roots(opencode_data):
+            for name in look.names(root):
+                if name.startswith("opencode") and name.endswith(".db-shm"):
+                    holders = look.lock_holders(f"{root}/{name}")
+                    yield from (p for p in holders if writes_log(p, root) and not acts_as_runtime(p))
 
     def live(self, look: Look) -> Iterable[Observation]:
         used: dict[str | None, list[Call]] = {}
@@ -72,19 +84,19 @@ class OpenCode(Starting):
         paths = databases(look)
         for path in paths:
             yield from ended.history(look, path, wanted)
-        for root in look.roots(data_home):
-            if next(old_json.sessions(look, root), None) is None:
+        for root in look.roots(opencode_data):
+            if next(legacy_json.sessions(look, root), None) is None:
                 continue
             known = _known(look, paths)
             if known is not None:  # else their copies in a database may be alive: nothing is said
-                yield from old_json.history(look, root, known, wanted)
+                yield from legacy_json.history(look, root, known, wanted)
 
     def messages(self, seen: Observation, look: Look) -> Iterator[Message]:
         if seen.transcript is None or seen.session_id is None:
             return
         try:
             if seen.transcript.endswith(".json"):
-                yield from old_json.messages(seen.transcript, look)
+                yield from legacy_json.messages(seen.transcript, look)
             else:
                 yield from database.messages(seen.transcript, seen.session_id)
         except Gone:
@@ -97,12 +109,12 @@ class OpenCode(Starting):
         if seen.owner is None:
             return
         environ = look.environ_of(seen.owner)
-        likely = chosen(environ) or f"{data_home(environ) or ''}/opencode.db"
+        likely = chosen(environ) or f"{opencode_data(environ) or ''}/opencode.db"
         path = database_of(seen.owner, look) or look.through(seen.owner, likely)
         yield from (path, f"{path}-wal")
 
     def places(self, look: Look) -> Iterable[Place]:
-        for root in look.roots(data_home):
+        for root in look.roots(opencode_data):
             yield Place("database", f"{root}/opencode.db")
             yield Place("log", f"{root}/log/opencode.log")
             yield Place("sessions of versions before 1.2", f"{root}/storage/session")
@@ -130,7 +142,7 @@ def _living(look: Look, users: Users) -> Iterator[Observation]:
     named = [call.session for call in calls if call.session is not None]
     if path is not None:
         try:
-            with asked(made(path), look) as db:
+            with look.database(made(path)) as db:
                 # down to a tenth: when a process began comes out a little different at each look
                 since = (min(call.started for call in calls) - SLACK) * 10 // 1 / 10
                 rows = database.touched(db, named, since, look.now)
@@ -169,35 +181,36 @@ def _observed(look: Look, bound: Bound, row: Row | None, words: Words, users: Us
     if call is not None and alone and left_by_another(call, row, users.log):
         note = "its open turn is of a process that is gone"
         evidence = [Evidence("idle", words.address(row), "derived", call.started, note=note)]
-    elif bound.owner is not None and any(piece.claim == "working" for piece in evidence):
-        evidence = _working(look, bound.owner, row, words, users.log) or evidence
+    elif call is not None and call.attended and any(piece.claim == "working" for piece in evidence):
+        evidence = _working(look, call.process, row, words, users.log) or evidence
     elif row.message_id is None and call is not None and call.kind == "server":
         evidence = [Evidence("idle", words.address(row), "journal", row.created, note="no message yet")]
+    if call is not None and call.kind == "run" and not call.attended:
+        evidence = [unless_prompted(piece, call.started + TICK) for piece in evidence]
     return living(look, bound, words.path, facts, *evidence)
 
 
 def _working(look: Look, owner: Process, row: Row, words: Words, log: Log) -> list[Evidence]:
     """What stands in for the journal's "working", which is all it says while a person is asked."""
-    asked = asking(words.parts.of(row.message_id), lambda since: log.asked(owner, since), look.now)
+    parts = words.parts.of(row.message_id)
+    asked = asking(parts, lambda since: log.asked(owner, since), look.now)
     if asked is None:
         return []
-    if asked.what == "permission" and _busy(look, owner, asked.since, row.directory):
-        return []
-    where = words.address(row)
-    found = Evidence("waiting", where, "derived", asked.since, asked.what, asked.note)
-    if asked.sure:
-        return [found]
-    return [found._replace(trusted=False)]
+    found = Evidence("waiting", words.address(row), "derived", asked.since, asked.what, asked.note)
+    begun = len(_children_since(look, owner, asked.since, row.directory)) - running_commands(parts)
+    if not asked.sure or (asked.what == "permission" and begun > 0):  # the tool may run after all
+        return [found._replace(trusted=False)]
+    return [settled(found, look.now)]
 
 
-def _busy(look: Look, owner: Process, since: float | None, directory: str) -> bool:
-    """Whether it started a child there since: the tool runs after all. Language and MCP servers are
-    children too, but older."""
+def _children_since(look: Look, owner: Process, since: float | None, directory: str) -> list[Process]:
+    """Those that it started there since. Language and MCP servers are children too, but older."""
+    found = []
     for child in look.children(owner):
         try:
             here = child.cwd is None or child.cwd == directory
         except Gone:
             continue
         if child.alive and here and (since is None or look.started_at(child) >= since - 1):
-            return True
-    return False
+            found.append(child)
+    return found

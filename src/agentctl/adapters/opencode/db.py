@@ -13,17 +13,17 @@ from functools import cache
 from typing import Any, NamedTuple
 
 from agentctl.adapters.opencode.log import Last
-from agentctl.adapters.opencode.record import (
+from agentctl.adapters.opencode.messages import (
     GOING_ON,
     model_of,
     prompt_of,
     said_in,
     title_of,
 )
-from agentctl.truth import clock, jsonl
-from agentctl.truth.jsonl import Record, as_dict
+from agentctl.system import clock, jsonl
+from agentctl.system.jsonl import Record, as_dict
+from agentctl.system.sqlite import Database
 from agentctl.truth.model import Facts, Message, Tokens
-from agentctl.truth.sqlite_ro import Database
 
 ESSENTIAL = ("id", "parent_id", "directory", "title", "version", "time_created", "time_updated")
 # Added since 1.2, one by one: absent in an older database.

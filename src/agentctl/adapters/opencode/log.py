@@ -11,9 +11,9 @@ from collections.abc import Container, Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 from agentctl.errors import Gone, SourceError
-from agentctl.truth import clock, files
+from agentctl.system import clock, files
+from agentctl.system.proc import Process
 from agentctl.truth.look import Look
-from agentctl.truth.procfs import Process
 
 HELD = re.compile(r".*/opencode/log/[^/]+\.log")
 WINDOW = 1 << 16  # bytes before a process's last line, and of the log's end: some twenty turns
@@ -124,10 +124,15 @@ class Log:
             return written.run != run.id
         return run.talks and last.answer is not None and run.first <= last.answer <= run.last
 
-    def asked(self, process: Process, since: float) -> bool:
-        """Whether it has asked for a permission since."""
+    def asked(self, process: Process, since: float) -> bool | None:
+        """Whether it has asked for a permission since; None: its lines do not tell, or we have not read
+        as far back as that."""
         run = self._runs.get(process.pid)
-        return run is not None and self._asked.get(run.id, 0.0) >= since
+        if run is None:
+            return None
+        if self._asked.get(run.id, 0.0) >= since:
+            return True
+        return False if run.talks and run.first <= since else None
 
     def _add(self, path: str, process: Process, held: str) -> None:
         if path != self.path:

@@ -13,11 +13,12 @@ import re
 from collections.abc import Iterator
 from signal import SIGTERM
 
-from agentctl.adapters.opencode.call import kind_of
-from agentctl.adapters.opencode.where import chosen, data_home
+from agentctl.adapters.opencode.argv import kind_of
+from agentctl.adapters.opencode.places import chosen
 from agentctl.adapters.plans import Command, LaunchRequest, StopPlan
+from agentctl.adapters.roots import opencode_data
 from agentctl.errors import Refused, UsageError
-from agentctl.truth import jsonl
+from agentctl.system import jsonl
 from agentctl.truth.look import Environ
 from agentctl.truth.model import Observation
 
@@ -54,6 +55,7 @@ def launch(request: LaunchRequest) -> Command:
         announced=made,
         files=_instructions(request),
         settles=SETTLES,
+        creates=_usual(request.environ),
     )
 
 
@@ -89,7 +91,7 @@ def stop_plan(seen: Observation) -> StopPlan:
     commands that either has started live on, and name it in their environment."""
     if seen.owner is None:
         return StopPlan(((SIGTERM, 5.0),))
-    plan = StopPlan(((SIGTERM, 5.0),), (("OPENCODE_PID", str(seen.owner.inner_pid())),))
+    plan = StopPlan(((SIGTERM, 5.0),), pid_markers=("OPENCODE_PID",))
     if kind_of(seen.owner.argv) != "server":
         return plan
     # for who asks for the whole server: nothing tells the commands of one session from another's
@@ -153,10 +155,13 @@ def _instructed(request: LaunchRequest) -> Iterator[tuple[str, str]]:
 
 def _database(seen: Observation, environ: Environ) -> Iterator[tuple[str, str]]:
     """The session may be in another database than ours."""
-    data = data_home(environ)
-    usual = chosen(environ) or (f"{data}/opencode.db" if data else None)
-    if seen.transcript is not None and seen.transcript != usual:
+    if seen.transcript is not None and seen.transcript != _usual(environ):
         yield "OPENCODE_DB", seen.transcript
+
+
+def _usual(environ: Environ) -> str | None:
+    data = opencode_data(environ)
+    return chosen(environ) or (f"{data}/opencode.db" if data else None)
 
 
 def _prompt(request: LaunchRequest) -> bytes:

@@ -6,10 +6,10 @@ from collections.abc import Iterator, Sequence
 
 from agentctl.adapters.opencode import db as database
 from agentctl.adapters.opencode.db import Parts, Row
-from agentctl.adapters.opencode.record import turn_of
+from agentctl.adapters.opencode.messages import turn_of
+from agentctl.system.sqlite import Database
 from agentctl.truth.look import Look
 from agentctl.truth.model import Evidence, Facts, Turn
-from agentctl.truth.sqlite_ro import Database
 
 
 class Words:

@@ -1,9 +1,9 @@
 """Pi (`@earendil-works/pi-coding-agent`, before that `@mariozechner/…`) and its Rust port.
 
 Binding: `binding`, mostly inferred, because Pi erases its arguments and keeps no file open.
-Status: the last message of the session file, `transcript`. Before 0.99 the file appears only with
-the first complete answer: until then there is a process and no session. Pi asks no permission, and its
-few dialogs leave no trace: it is never seen waiting.
+Status: the last message of the session file, `transcript`; whether it works outside a turn, `beside`.
+Before 0.99 the file appears only with the first complete answer: until then there is a process and no
+session. Pi asks no permission, and its few dialogs leave no trace: it is never seen waiting.
 
 A last answer with stopReason "error" is a failed turn. If it may be tried again (1.x marks such an
 answer, older versions do not) and the process lives, the turn goes on or is over, and the file is the
@@ -12,6 +12,7 @@ same: activity unknown.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Iterator
 
 from agentctl.adapters.base import Place, Starting, Wanted
@@ -19,16 +20,17 @@ from agentctl.adapters.pi import binding
 from agentctl.adapters.pi import places as where
 from agentctl.adapters.pi.transcript import read, retry_or_not, said
 from agentctl.adapters.registry import COMMS
+from agentctl.errors import SourceError
+from agentctl.system.clock import TICK
+from agentctl.system.proc import Process
+from agentctl.system.program import program_of
 from agentctl.truth import observe
 from agentctl.truth.bind import Bound, bind
 from agentctl.truth.look import Look
 from agentctl.truth.model import EntryPoint, Evidence, Facts, Message, Observation
 from agentctl.truth.observe import ended, facts_or_none, living, transcript
-from agentctl.truth.procfs import Process
 
 BINARIES = frozenset({"pi", "pi-rust", "pi_agent_rust"})
-# Options of node and bun that take the next word as their value.
-WITH_VALUE = frozenset({"-r", "--require", "--import", "--loader", "--experimental-loader", "-C"})
 
 
 class Pi(Starting):
@@ -37,15 +39,17 @@ class Pi(Starting):
     comms = COMMS["pi"]
     binary = "pi"
     permission_modes = ()
+    works_unseen = True  # outside a turn: see `beside`
 
     def owns(self, process: Process) -> bool:
         renamed = process.argv == ("pi",)  # a moment before its comm is
+        titled = renamed and process.comm == "pi"
         if process.exe is None:  # another user's: what it calls itself is all there is
-            return process.comm == "pi" and renamed
-        runtime = process.exe.rpartition("/")[2]
-        if runtime not in where.RUNTIMES:
-            return runtime in BINARIES
-        return renamed or process.comm == "pi" or _is_pi(_script(process.argv))
+            return titled
+        program = program_of(process)
+        if not program.runtime:
+            return program.name in BINARIES or (titled and program.name.startswith("pi"))
+        return renamed or process.comm == "pi" or _is_pi(program.path)
 
     def live(self, look: Look) -> Iterable[Observation]:
         known: dict[str, Facts] = {}
@@ -90,12 +94,54 @@ class Pi(Starting):
 def _settled(
     facts: Facts, path: str | None, bound: Bound, look: Look
 ) -> tuple[Facts, tuple[Evidence, ...]]:
-    """Shows the failed answer that may be retried, or the turn that another process left open, and
-    believes it not."""
-    if not retry_or_not(facts) and not _left_open(facts, bound, look):
-        return facts, ()
+    """Shows the failed answer that may be retried, the turn that another process left open, or the end
+    of a turn after which it works on, and does not believe it."""
+    if _just_failed(facts, look):
+        pieces = observe.said(facts, path)
+        young = (e._replace(note=f"{e.note}; {observe.UNSETTLED}", trusted=False) for e in pieces)
+        return facts._replace(turn=None), tuple(young)
+    found = _work(facts, bound, look)
+    if found is None and not retry_or_not(facts) and not _left_open(facts, bound, look):
+        return _unless_prompted(facts, path, bound, look)
     doubtful = tuple(e._replace(trusted=False) for e in observe.said(facts, path))
-    return facts._replace(turn=None), doubtful
+    return facts._replace(turn=None), (found, *doubtful) if found is not None else doubtful
+
+
+def _work(facts: Facts, bound: Bound, look: Look) -> Evidence | None:
+    if bound.owner is None or facts.turn is None or facts.turn.claim != "idle":
+        return None
+    from agentctl.adapters.pi import beside  # `list` is to be fast, and most often there is no idle Pi
+
+    return beside.work(bound.owner, facts, look)
+
+
+def _just_failed(facts: Facts, look: Look) -> bool:
+    """Whether its turn failed within the last second: 1.x writes a moment later that it tries again."""
+    turn = facts.turn
+    if turn is None or turn.at is None or (turn.claim, turn.detail) != ("idle", "failed"):
+        return False
+    return 0 <= look.now - turn.at < observe.SETTLED_AFTER
+
+
+def _unless_prompted(
+    facts: Facts, path: str | None, bound: Bound, look: Look
+) -> tuple[Facts, tuple[Evidence, ...]]:
+    """A turn that was over before it began is not that of one that was started with its prompt."""
+    owner = bound.owner
+    if owner is None or facts.turn is None or not _is_prompted(bound, owner):
+        return facts, ()
+    pieces = observe.said(facts, path)
+    since = look.started_at(owner) + TICK
+    weighed = tuple(observe.unless_prompted(piece, since) for piece in pieces)
+    return (facts, ()) if weighed == pieces else (facts._replace(turn=None), weighed)
+
+
+def _is_prompted(bound: Bound, owner: Process) -> bool:
+    """Whether it has its prompt from the start: nobody can type one into /dev/null."""
+    try:
+        return _entry_point(bound) == "headless" or owner.standard_input() == os.devnull
+    except SourceError:  # it has ended, or may not be looked into
+        return False
 
 
 def _left_open(facts: Facts, bound: Bound, look: Look) -> bool:
@@ -110,17 +156,6 @@ def _is_pi(script: str) -> bool:
     return script.rpartition("/")[2] == "pi" or "/pi-coding-agent/" in script
 
 
-def _script(argv: tuple[str, ...]) -> str:
-    """What node or bun runs: the first argument that is neither an option nor the value of one."""
-    words = iter(argv[1:])
-    for word in words:
-        if word in WITH_VALUE:
-            next(words, None)
-        elif not word.startswith("-") and word != "run":
-            return word
-    return ""
-
-
 def _entry_point(bound: Bound) -> EntryPoint | None:
     """While the arguments are visible, or where they were ours."""
     if bound.owner is None:
@@ -131,10 +166,9 @@ def _entry_point(bound: Bound) -> EntryPoint | None:
 
 def _roots(look: Look) -> list[str]:
     """Every directory that holds session files, or directories of them."""
-    places = (where.tree, where.flat, where.rust_tree)
-    found = [root for place in places for root in look.roots(place)]
-    known = dict.fromkeys(found)
-    for process in look.owned:
+    found = [root for place in (where.tree, where.rust_tree) for root in look.roots(place)]
+    known = dict.fromkeys([*found, *filter(None, [where.flat(look.environ)])])
+    for process in look.owned:  # its settings are in its own home
         own = where.directory(process, look)
         if own is not None and own.rpartition("/")[0] not in known:
             known[own] = None

@@ -20,16 +20,17 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from agentctl.adapters.pi import birth, hand
-from agentctl.adapters.pi.birth import TICK, Birth, kin, sequence
+from agentctl.adapters.pi import hand, header_time
+from agentctl.adapters.pi.header_time import Birth, kin, sequence
 from agentctl.adapters.pi.places import absolute, directory, option
 from agentctl.adapters.pi.transcript import header_of, session_id
 from agentctl.errors import Gone, SourceError
-from agentctl.truth import clock, files, jsonl
+from agentctl.system import clock, files, jsonl
+from agentctl.system.proc import Process
 from agentctl.truth.bind import Tie
+from agentctl.truth.launched import ends, overtaken
 from agentctl.truth.look import Look
 from agentctl.truth.model import Evidence, Facts
-from agentctl.truth.procfs import Process
 
 
 class File(NamedTuple):
@@ -186,6 +187,9 @@ class _Shelf:
         self._names = [name for name in look.names(place) if name.endswith(".jsonl")]
         self._headers: dict[str, jsonl.Record | None] = {}
         self._written: dict[str, float] = {}
+        if over := ends(look):
+            known = [f for f in _files(place, self._names) if f.id in over]
+            self._taken = taken | {f.id for f in known if not overtaken(over[f.id], self._time(f.path))}
 
     def claims(self) -> Iterator[Claim]:
         own = {process.pid: self._own(process) for process in self._processes}
@@ -197,7 +201,7 @@ class _Shelf:
 
     def _own(self, process: Process) -> list[File]:
         """Born on its start, and what continues their sequence."""
-        its = birth.of(process, self._look)
+        its = header_time.of(process, self._look)
         young = self._between(its.start, self._look.now + 1)
         born = [f for f in self._born(its, young) if self._here(f, process)]
         return born + [f for f in young if f not in born and any(kin(f.id, b.id) for b in born)]
@@ -226,10 +230,10 @@ class _Shelf:
         if any(turn is not None and turn.claim == "working" for turn in turns):
             return []
         start = self._look.started_at(process)
-        since = max((self._time(f.path) for f in current), default=start + TICK)
+        since = max((self._time(f.path) for f in current), default=start + clock.TICK)
         names = [n for n in self._names if self._time(f"{self._place}/{n}") > since]
         recent = [f for f in _files(self._place, names) if f.id not in spoken_for]
-        older = [f for f in recent if f.name < _moment(start + TICK)]
+        older = [f for f in recent if f.name < _moment(start + clock.TICK)]
         if not current:  # otherwise a key says nothing: its own file, too, is prompted by one
             older = [f for f in older if hand.may_have_prompted(process, f.path, self._look)]
         # Without a file of its own no sign points to it; `look.unowned` says that it may be the one.

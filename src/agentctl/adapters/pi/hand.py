@@ -8,11 +8,11 @@ this one's, as far as anyone can tell.
 
 from __future__ import annotations
 
-from agentctl.adapters.pi.birth import TICK
 from agentctl.adapters.pi.transcript import last_prompt
 from agentctl.errors import SourceError
+from agentctl.system.clock import TICK
+from agentctl.system.proc import Process
 from agentctl.truth.look import Look
-from agentctl.truth.procfs import Process
 
 SOON = 20.0  # seconds: a slow start, or the kernel's 8 and somebody who typed and thought
 

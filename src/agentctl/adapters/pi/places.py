@@ -7,14 +7,14 @@ directory, named after it in a way that cannot be reversed. `--session-dir`,
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from agentctl.errors import SourceError
-from agentctl.truth import files, jsonl
-from agentctl.truth.look import Environ, Look, home
-from agentctl.truth.procfs import Process
-
-RUNTIMES = frozenset({"node", "nodejs", "bun"})  # what runs the original; the Rust port is a binary
+from agentctl.paths import home
+from agentctl.system import files, jsonl
+from agentctl.system.proc import Process
+from agentctl.system.program import is_runtime, plain_name
+from agentctl.truth.look import Environ, Look
 
 
 def agent_directory(environ: Environ) -> str | None:
@@ -32,13 +32,14 @@ def rust_tree(environ: Environ) -> str | None:
     return environ.get("PI_SESSIONS_DIR") or None
 
 
-def flat(environ: Environ) -> str | None:
-    """All sessions in one directory, if somebody wants it so."""
+def flat(environ: Environ, here: Callable[[str], str] = str) -> str | None:
+    """All sessions in one directory, if somebody wants it so. `here` makes a path that its process
+    names one that we can open."""
     given = environ.get("PI_CODING_AGENT_SESSION_DIR")
     if given:
         return absolute(given, environ, "/")
     root = agent_directory(environ)
-    return _setting(f"{root}/settings.json", environ, "/") if root else None
+    return _setting(here(f"{root}/settings.json"), environ, "/") if root else None
 
 
 def directory(process: Process, look: Look) -> str | None:
@@ -46,16 +47,19 @@ def directory(process: Process, look: Look) -> str | None:
     environ, cwd = look.environ_of(process), process.cwd
     if cwd is None:
         return None
+
+    def here(path: str) -> str:
+        return look.through(process, path)
+
     given = option(process.argv, "--session-dir") or environ.get("PI_CODING_AGENT_SESSION_DIR")
     if given:
-        return look.through(process, absolute(given, environ, cwd))
-    project = look.through(process, f"{cwd}/.pi/settings.json")
-    configured = _setting(project, environ, cwd) or flat(environ)
+        return here(absolute(given, environ, cwd))
+    configured = _setting(here(f"{cwd}/.pi/settings.json"), environ, cwd) or flat(environ, here)
     if configured:
-        return look.through(process, configured)
-    port = (process.exe or "").rpartition("/")[2] not in RUNTIMES
+        return here(configured)
+    port = not is_runtime(plain_name(process.exe or ""))  # the Rust port is a binary
     root = (rust_tree(environ) if port else None) or tree(environ)
-    return look.through(process, f"{root}/{slug(cwd)}") if root else None
+    return here(f"{root}/{slug(cwd)}") if root else None
 
 
 def slug(cwd: str) -> str:

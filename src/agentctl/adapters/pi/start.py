@@ -15,8 +15,8 @@ from signal import SIGTERM
 
 from agentctl.adapters.plans import Command, LaunchRequest, StopPlan
 from agentctl.errors import Refused
-from agentctl.truth import jsonl
-from agentctl.truth.jsonl import as_text
+from agentctl.system import jsonl
+from agentctl.system.jsonl import as_text
 from agentctl.truth.model import Observation
 
 INSTRUCTIONS = "system-prompt"  # the file that holds what is appended to its own

@@ -12,11 +12,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from agentctl.truth import clock, files, jsonl
-from agentctl.truth.files import Piece
-from agentctl.truth.jsonl import as_text
+from agentctl.system import clock, files, jsonl
+from agentctl.system.files import Piece
+from agentctl.system.jsonl import as_text
 from agentctl.truth.look import Look
 from agentctl.truth.model import PROMPT_CAP, Facts, Message, Tokens, Turn
+from agentctl.truth.observe import TORN, torn
 
 HEAD = 8192  # the header, and the first prompt behind a short system message
 WIDE_HEAD = 1 << 16  # behind a long one: 1.x writes the project's instructions into it
@@ -63,14 +64,14 @@ def read(path: str, look: Look) -> Facts:
         tokens=end.tokens(),
         cost_usd=end.cost if end.counted else None,
         parent_id=session_id(header.get("parentSession")),
-        turn=end.turn,
+        turn=torn(end.turn, end.piece),
         garbled=tally.garbled,
     )
 
 
 def retry_or_not(facts: Facts) -> bool:
     """Whether the last turn failed and a live process may be at it again."""
-    return facts.turn is not None and facts.turn.note.endswith((MARKED, PENDING))
+    return facts.turn is not None and facts.turn.note.removesuffix(TORN).endswith((MARKED, PENDING))
 
 
 def last_prompt(path: str, since: float) -> float | None:

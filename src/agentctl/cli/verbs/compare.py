@@ -8,14 +8,14 @@ import os
 import sys
 from typing import TYPE_CHECKING
 
-from agentctl.cli import arguments as words
-from agentctl.cli import ask, text
-from agentctl.cli.verb import Parser
+from agentctl import text
+from agentctl.cli import answer
+from agentctl.cli.parser import Parser, add_common
 from agentctl.errors import UsageError
 
 if TYPE_CHECKING:
-    from agentctl.control.compare import Patch
-    from agentctl.wire.comparison import Comparison
+    from agentctl.compare.compare import Patch
+    from agentctl.compare.model import Comparison
 
 EXAMPLES = """\
   agentctl compare fix           how each slot fares (any unambiguous prefix)
@@ -42,12 +42,12 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument("group", metavar="GROUP", help="a group, or the beginning of its name")
     made.add_argument("--diff", action="store_true", help="show what each slot has changed")
     made.add_argument("--no-color", action="store_true", help="as with NO_COLOR in the environment")
-    words.add_common(made)
+    add_common(made)
     return made
 
 
 def run(arguments: argparse.Namespace) -> int:
-    from agentctl.control import compare
+    from agentctl.compare import compare
 
     if arguments.json and arguments.diff:
         raise UsageError("--diff is for people", "--json names each slot's worktree and base: git diff")
@@ -58,8 +58,8 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _show(found: Comparison, patches: list[Patch], arguments: argparse.Namespace) -> int:
-    from agentctl.cli import comparison
-    from agentctl.wire.comparison import envelope
+    from agentctl.compare.model import envelope
+    from agentctl.view import comparison
 
     if arguments.json:
         print(json.dumps(envelope(found), indent=1))
@@ -68,7 +68,7 @@ def _show(found: Comparison, patches: list[Patch], arguments: argparse.Namespace
     print("\n".join(comparison.lines(found, text.columns(), colour=colour)))
     for patch in patches:
         _show_patch(patch, colour=colour)
-    ask.show_problems(found.problems)
+    answer.show_problems(found.problems)
     return 0
 
 

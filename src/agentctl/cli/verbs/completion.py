@@ -6,10 +6,10 @@ import argparse
 import time
 from collections.abc import Iterable
 
-from agentctl import asking
-from agentctl.cli.complete import SHELLS, script
-from agentctl.cli.verb import Parser
+from agentctl.cli.completion import SHELLS, script
+from agentctl.cli.parser import Parser
 from agentctl.errors import UsageError
+from agentctl.sessions import query
 from agentctl.truth.survey import Wanted
 
 RECENT = 7 * 86400.0  # seconds
@@ -31,15 +31,15 @@ def parser() -> Parser:
 
 def run(arguments: argparse.Namespace) -> int:
     if arguments.ids:
-        _print(s.seen.session_id for s in asking.everything().sessions)
+        _print(s.seen.session_id for s in query.everything().sessions)
         return 0
     if arguments.ended:
         week = Wanted(time.time() - RECENT)
-        sessions = asking.everything(week).sessions
+        sessions = query.everything(week).sessions
         _print(s.seen.session_id for s in sessions if s.verdict.status == "stopped")
         return 0
     if arguments.groups:
-        from agentctl.control.compare import groups
+        from agentctl.compare.compare import groups
 
         _print(groups())
         return 0

@@ -8,19 +8,19 @@ import os
 from collections.abc import Iterator
 from typing import Any
 
-from agentctl import config, paths
-from agentctl.cli import arguments as words
-from agentctl.cli import table, text
-from agentctl.cli.table import Cell, Column
-from agentctl.cli.verb import Parser
-from agentctl.config import Config, Setting
-from agentctl.config_keys import ADAPTER_KEYS, KEYS, NOTIFY_KEYS, WEBHOOK_KEYS
-from agentctl.config_values import Key
+from agentctl import paths, text
+from agentctl.cli.parser import Parser, add_json
+from agentctl.config import settings as config
+from agentctl.config.keys import ADAPTER_KEYS, KEYS, NOTIFY_KEYS, WEBHOOK_KEYS
+from agentctl.config.settings import Config, Setting
+from agentctl.config.values import Key
+from agentctl.durations import written
 from agentctl.errors import Refused, Unreachable, UsageError
-from agentctl.lengths import written
-from agentctl.store.private import make_private
-from agentctl.truth.files import translated
-from agentctl.truth.look import home
+from agentctl.paths import home
+from agentctl.system.files import translated
+from agentctl.system.private import make_private
+from agentctl.view import table
+from agentctl.view.table import Cell, Column
 from agentctl.wire import state_shapes
 
 EXAMPLES = """\
@@ -36,7 +36,7 @@ def parser() -> Parser:
     made = Parser("config", "Every setting, and where its value came from.", EXAMPLES.rstrip())
     made.add_argument("deed", nargs="?", metavar="init|path", help="write a commented file; tell where")
     made.add_argument("--force", action="store_true", help="init: over the file that is there")
-    words.add_json(made)
+    add_json(made)
     return made
 
 
@@ -85,6 +85,7 @@ def _all(settings: Config) -> Iterator[tuple[str, Setting[Any], Key]]:
         "fuses.on_launch": settings.fuses_on_launch,
         "daemon.auto": settings.daemon_auto,
         "journal.keep": settings.journal_keep,
+        "journal.max_size": settings.journal_max_size,
         **{f"metrics.{name}": value for name, value in settings.metrics._asdict().items()},
     }
     for name, key in KEYS.items():
@@ -105,7 +106,7 @@ def _told(value: Any, key: Key) -> Any:
     if value is not None and key.secret:
         return "set"
     if value is not None and key.kind == "url":
-        from agentctl.addresses import shown
+        from agentctl.urls import shown
 
         return shown(value)
     return value
@@ -128,6 +129,8 @@ def _value(value: Any, key: Key) -> str:
         return "-"
     if key.kind == "length":
         return written(value)
+    if key.kind == "size":
+        return f"{value >> 20}M" if value % (1 << 20) == 0 else str(value)
     if key.kind in ("words", "events"):
         import shlex
 
@@ -138,7 +141,7 @@ def _value(value: Any, key: Key) -> str:
 def _write(file: str, *, force: bool) -> None:
     """Whole or not at all; where it is a link, as dotfiles are, what it leads to."""
     from agentctl.adapters.registry import registered
-    from agentctl.config_file import template
+    from agentctl.config.file import template
 
     if os.path.lexists(file) and not force:
         raise Refused(f"{file} is there already", "agentctl config init --force writes over it")

@@ -5,9 +5,8 @@ from __future__ import annotations
 import argparse
 import os
 
-from agentctl.cli import arguments as words
 from agentctl.cli import attending, daemon_log
-from agentctl.cli.verb import Parser
+from agentctl.cli.parser import Parser, add_json, parse_count
 from agentctl.errors import UsageError
 
 EXAMPLES = """\
@@ -42,8 +41,8 @@ def parser() -> Parser:
     made.add_argument("--foreground", action="store_true", help="start: do not detach")
     made.add_argument("--force", action="store_true", help="stop, restart: kill it if it does not end")
     made.add_argument("-f", "--follow", action="store_true", help="logs: and what comes next")
-    made.add_argument("-n", type=_lines, metavar="N", help="logs: the last N lines (50)")
-    words.add_json(made)
+    made.add_argument("-n", type=parse_count, metavar="N", help="logs: the last N lines (50)")
+    add_json(made)
     return made
 
 
@@ -68,9 +67,3 @@ def run(arguments: argparse.Namespace) -> int:
 
     act_on = installing.install if deed == "install" else installing.uninstall
     return act_on(os.environ)
-
-
-def _lines(text: str) -> int:
-    if not (text.isascii() and text.isdigit() and len(text) < 10) or int(text) == 0:
-        raise UsageError(f"not a number of lines: {text!r}", "example: -n 20")
-    return int(text)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from agentctl.cli.verb import Parser
+from agentctl.cli.parser import Parser
 
 EXAMPLES = """\
   agentctl demo            about fifteen seconds, leaves nothing behind

@@ -9,14 +9,14 @@ import argparse
 import json
 import os
 
-from agentctl import asking
+from agentctl import text
 from agentctl.adapters import registry
-from agentctl.cli import arguments as words
-from agentctl.cli import findings, text
-from agentctl.cli.findings import Finding
-from agentctl.cli.verb import Parser
+from agentctl.cli.parser import Parser, add_common
+from agentctl.doctor import checks
+from agentctl.doctor.checks import Finding
+from agentctl.durations import seconds
 from agentctl.errors import UsageError
-from agentctl.lengths import seconds
+from agentctl.sessions import query
 from agentctl.truth.look import Look
 from agentctl.truth.model import Problem
 from agentctl.truth.survey import Wanted
@@ -46,7 +46,7 @@ def parser() -> Parser:
         metavar="TIME",
         help="how long one step of --live may take (default 1m)",
     )
-    words.add_common(made)
+    add_common(made)
     return made
 
 
@@ -58,9 +58,10 @@ def run(arguments: argparse.Namespace) -> int:
         return rehearsed.run(arguments.live, patience, as_json=arguments.json)
     if arguments.patience is not None:
         raise UsageError("--patience is for --live", "example: agentctl doctor --live --patience 2m")
-    found = [*findings.of_machine(), *findings.of_state(os.environ), *findings.of_settings(os.environ)]
+    found = [*checks.of_machine(), *checks.of_state(os.environ), *checks.of_settings(os.environ)]
+    found += checks.of_daemon(os.environ)
     found += _agents(arguments.deadline)
-    found += findings.of_extras()
+    found += [*checks.of_rehearsals(), *checks.of_extras()]
     wrong = sum(finding.level == "wrong" for finding in found)
     if arguments.json:
         print(
@@ -75,7 +76,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _agents(deadline: float | None) -> list[Finding]:
-    everything = asking.everything(Wanted(), (), deadline)
+    everything = query.everything(Wanted(), (), deadline)
     live = [s for s in everything.sessions if s.seen.owner is not None]
     problems = list(everything.problems)
     found: list[Finding] = []
@@ -84,11 +85,11 @@ def _agents(deadline: float | None) -> list[Finding]:
         view = look.scoped(known.name)
         view.owned = tuple(s.seen.owner for s in live if s.seen.owner and s.seen.adapter == known.name)
         try:
-            found += findings.of_agent(registry.load(known.name), view, live)
+            found += checks.of_agent(registry.load(known.name), view, live)
         except (Exception, SystemExit) as error:  # noqa: BLE001 - a third party's fault is a finding
             view.problem("broken", f"{type(error).__name__}: {error}", known.name)
         problems += [p for p in view.problems if p not in problems]
-    return found + [findings.of_problem(problem) for problem in _distinct(problems)]
+    return found + [checks.of_problem(problem) for problem in _distinct(problems)]
 
 
 def _distinct(problems: list[Problem]) -> list[Problem]:
@@ -100,6 +101,6 @@ def _print(found: list[Finding]) -> None:
     for finding in found:
         if finding.subject != subject:
             subject = finding.subject
-            print(text.paint(subject, "bold", on=on))
+            print(text.paint(text.one_line(subject), "bold", on=on))
         mark = text.paint(f"{finding.level:<6}", LEVELS[finding.level], on=on)
         print(f"  {mark}{text.one_line(finding.text)}")

@@ -8,15 +8,18 @@ import os
 import sys
 from collections.abc import Iterator
 
-from agentctl import paths
-from agentctl.cli import arguments as words
-from agentctl.cli import happenings, streaming, summon, text
-from agentctl.cli.verb import Parser
+from agentctl import paths, text
+from agentctl.cli.event_options import add_filters, filter_of
+from agentctl.cli.parser import Parser, add_json, parse_count
+from agentctl.daemon_client import start
 from agentctl.errors import NoDaemon
-from agentctl.store import journal
+from agentctl.paths import home
+from agentctl.state import journal
 from agentctl.truth.event import Event
-from agentctl.truth.look import home
-from agentctl.wire import events
+from agentctl.view import events as happenings
+from agentctl.watch import stream
+from agentctl.watch.filter import parse_since
+from agentctl.wire import event as events
 
 EXAMPLES = """\
   agentctl events                         from now on, until Ctrl-C
@@ -34,17 +37,17 @@ def parser() -> Parser:
         "are watched while this runs.",
         EXAMPLES,
     )
-    words.add_json(made)
-    happenings.add_filters(made)
+    add_json(made)
+    add_filters(made)
     made.add_argument("--session", metavar="ID", help="only about this session: an id, a prefix, pid:N")
     made.add_argument(
         "--since",
-        type=happenings.since,
+        type=parse_since,
         metavar="SEQ|TIME",
         help="first what was told after this number, or since this long (10m) or this moment",
     )
     made.add_argument("--no-follow", action="store_true", help="what there is, and no more")
-    made.add_argument("--count", type=words.count, metavar="N", help="end after this many")
+    made.add_argument("--count", type=parse_count, metavar="N", help="end after this many")
     made.add_argument(
         "--no-daemon", action="store_true", help="watch ourselves (also $AGENTCTL_NO_DAEMON=1)"
     )
@@ -52,11 +55,11 @@ def parser() -> Parser:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    left = arguments.count
+    left, wanted = arguments.count, filter_of(arguments, arguments.session)
     place, colour = home(os.environ), text.coloured()
     for batch in _batches(arguments):
         for event in batch:
-            if not happenings.wanted(event, arguments):
+            if not wanted.matches(event):
                 continue
             shown = (
                 json.dumps(events.event(event))
@@ -68,7 +71,7 @@ def run(arguments: argparse.Namespace) -> int:
             if left == 0:
                 return 0
         sys.stdout.flush()
-        if streaming.unread(sys.stdout.fileno()):
+        if stream.unread(sys.stdout.fileno()):
             raise BrokenPipeError
     return 0
 
@@ -78,25 +81,25 @@ def _batches(arguments: argparse.Namespace) -> Iterator[list[Event]]:
     notes = paths.notes_file(state) if state is not None else ""
     seq = _from(arguments.since, notes)
     if arguments.since is not None or arguments.no_follow:
-        for batch in streaming.kept(notes, seq):
+        for batch in stream.kept(notes, seq):
             yield batch
             seq = next((event.seq for event in reversed(batch) if event.seq is not None), seq)
     if arguments.no_follow:
         return
     if _has_daemon(arguments):
-        yield from streaming.by_daemon(os.environ, seq)
+        yield from stream.by_daemon(os.environ, seq)
     else:
-        yield from streaming.by_ourselves(os.environ, seq)
+        yield from stream.by_ourselves(os.environ, seq)
 
 
 def _has_daemon(arguments: argparse.Namespace) -> bool:
     """Whether one runs that we may ask, or could be started."""
-    if arguments.no_daemon or not summon.allowed(os.environ):
+    if arguments.no_daemon or not start.allowed(os.environ):
         return False
     if paths.state_directory(os.environ) is None:
         return False
     try:
-        summon.ensure(os.environ).close()
+        start.ensure(os.environ).close()
     except NoDaemon:  # daemon.auto = false
         return False
     return True

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import argparse
 
-from agentctl.cli import arguments as words
-from agentctl.cli.verb import Parser
+from agentctl.cli.parser import Parser, add_json
+from agentctl.durations import seconds
 from agentctl.errors import UsageError
-from agentctl.lengths import seconds
 
 EXAMPLES = """\
   agentctl fuse set 4f2a --in 2h --stop     end that session in two hours
@@ -58,7 +57,11 @@ def parser() -> Parser:
         "--run", metavar="CMD", help="set: run a shell command there, for 5 minutes at most"
     )
     made.add_argument("--emit", metavar="NAME", help="set: an event of the type user.NAME")
-    made.add_argument("--webhook", metavar="URL", help="set: POST what came of it, until it is taken")
+    made.add_argument(
+        "--webhook",
+        metavar="URL|NAME",
+        help="set: POST what came of it, until it is taken; NAME is of [webhooks.NAME] in the settings",
+    )
     made.add_argument("--label", metavar="TEXT", help="set: what it is for")
     made.add_argument(
         "--all",
@@ -70,7 +73,7 @@ def parser() -> Parser:
         action="store_true",
         help="set, extend: start no daemon (also $AGENTCTL_NO_DAEMON=1); it burns when one runs",
     )
-    words.add_json(made)
+    add_json(made)
     return made
 
 
@@ -104,7 +107,7 @@ def _set(what: str, arguments: argparse.Namespace) -> int:
 
 def _extend(what: str, arguments: argparse.Namespace) -> int:
     from agentctl.cli import fusing
-    from agentctl.store import fuses
+    from agentctl.state import fuses
 
     if (arguments.within is None) == (arguments.by is None):
         raise UsageError("by how much?", "one of: --by 10m, --in 10m (from now)")
@@ -120,7 +123,7 @@ def _extend(what: str, arguments: argparse.Namespace) -> int:
 
 def _cancel(what: str, *, several: bool, as_json: bool) -> int:
     from agentctl.cli import fusing
-    from agentctl.store import fuses
+    from agentctl.state import fuses
 
     found = fusing.matching(what, several=several)
     done = [fuses.cancel(fusing.notes(), each.id, "cancelled by a person") for each in found]

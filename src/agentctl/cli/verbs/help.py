@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 
 from agentctl.cli.catalogue import VERBS, help_text
-from agentctl.cli.verb import Parser, find
+from agentctl.cli.parser import Parser, find
 
 
 def parser() -> Parser:

@@ -6,15 +6,16 @@ import argparse
 import json
 import os
 
-from agentctl import paths
-from agentctl.cli import arguments as words
-from agentctl.cli import happenings, text
-from agentctl.cli.verb import Parser
+from agentctl import paths, text
+from agentctl.cli.event_options import add_filters, filter_of
+from agentctl.cli.parser import Parser, add_json, parse_count
 from agentctl.errors import NotFound
-from agentctl.store import journal
+from agentctl.paths import home
+from agentctl.state import journal
 from agentctl.truth.event import Event
-from agentctl.truth.look import home
-from agentctl.wire import events
+from agentctl.view import events as happenings
+from agentctl.watch.filter import parse_since
+from agentctl.wire import event as events
 
 EXAMPLES = """\
   agentctl history                    the last things that happened
@@ -32,13 +33,13 @@ def parser() -> Parser:
         EXAMPLES,
     )
     made.add_argument("id", nargs="?", metavar="ID", help="a session id or a prefix; a locked directory")
-    words.add_json(made)
-    happenings.add_filters(made)
+    add_json(made)
+    add_filters(made)
     made.add_argument(
-        "--since", type=happenings.since, metavar="SEQ|TIME", help="only after this number or moment"
+        "--since", type=parse_since, metavar="SEQ|TIME", help="only after this number or moment"
     )
     made.add_argument(
-        "-n", dest="most", type=words.count, metavar="N", help=f"the last N (default {SHOWN}; ID: all)"
+        "-n", dest="most", type=parse_count, metavar="N", help=f"the last N (default {SHOWN}; ID: all)"
     )
     return made
 
@@ -46,7 +47,8 @@ def parser() -> Parser:
 def run(arguments: argparse.Namespace) -> int:
     state = paths.state_directory(os.environ)
     found = _found(paths.notes_file(state), arguments) if state is not None else []
-    kept = [event for event in found if happenings.wanted(event, arguments)]
+    wanted = filter_of(arguments)
+    kept = [event for event in found if wanted.matches(event)]
     most = arguments.most or (None if arguments.id else SHOWN)
     kept = kept[-most:] if most is not None else kept
     if arguments.json:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import argparse
 import os
 
-from agentctl import config
 from agentctl.cli import foreseen, launching, slotting
-from agentctl.cli.verb import Parser
-from agentctl.control.prompt import MAX_FILE, size
+from agentctl.cli.parser import Parser
+from agentctl.config import settings as config
+from agentctl.launch.prompt import MAX_FILE, size
 
 EXAMPLES = """\
   agentctl launch claude-code -p "fix the flaky test"

@@ -10,14 +10,15 @@ import sys
 from collections.abc import Iterator
 from typing import Any, NoReturn
 
-from agentctl.cli import arguments as words
-from agentctl.cli import ask, rows, table, text
-from agentctl.cli.ask import Answer, Asker, Screen, here, show
-from agentctl.cli.verb import Parser
+from agentctl import text
+from agentctl.cli import answer as ask
+from agentctl.cli.answer import Answer, Asker, Screen, here, show
+from agentctl.cli.parser import Parser, add_common, add_no_daemon, parse_age
 from agentctl.errors import UsageError
 from agentctl.truth.model import STATUSES, Session
 from agentctl.truth.survey import Survey, Wanted
-from agentctl.wire import shapes
+from agentctl.view import rows, table
+from agentctl.wire import session as shapes
 
 EXAMPLES = """\
   agentctl                              every live session
@@ -33,15 +34,15 @@ def parser() -> Parser:
     made = Parser("list", "Every live session on this machine; with -a the ended ones too.", EXAMPLES)
     made.add_argument("-a", "--all", action="store_true", help="ended sessions too, newest first")
     made.add_argument(
-        "--since", type=words.since, metavar="TIME", help="ended ones at most this old (7d); means -a"
+        "--since", type=parse_age, metavar="TIME", help="ended ones at most this old (7d); means -a"
     )
     made.add_argument("--adapter", action="append", default=[], metavar="A", help="only this agent's")
     made.add_argument("--status", type=statuses, metavar="S[,S]", help="only these statuses")
     made.add_argument("--group", metavar="G", help="only launches of this group")
     made.add_argument("--cwd", metavar="DIR", help="only those in this directory or below")
     made.add_argument("--watch", action="store_true", help="look again every second, until Ctrl-C")
-    words.add_common(made)
-    words.add_no_daemon(made)
+    add_common(made)
+    add_no_daemon(made)
     return made
 
 

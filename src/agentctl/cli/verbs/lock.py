@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import argparse
 
-from agentctl.cli import arguments as words
 from agentctl.cli import locking
-from agentctl.cli.verb import Parser
+from agentctl.cli.parser import Parser, add_json
+from agentctl.durations import seconds
 from agentctl.errors import UsageError
-from agentctl.lengths import seconds
 
 EXAMPLES = """\
   agentctl lock                          what is locked, by whom, until when
@@ -34,7 +33,7 @@ def parser() -> Parser:
     made.add_argument("--reason", metavar="TEXT", help="why, for those who are refused")
     made.add_argument("--ttl", type=seconds, metavar="TIME", help="how long (2h); else until released")
     made.add_argument("--force", action="store_true", help="release: even a launched agent's")
-    words.add_json(made)
+    add_json(made)
     return made
 
 

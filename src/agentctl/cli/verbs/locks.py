@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import argparse
 
-from agentctl.cli import arguments as words
 from agentctl.cli import locking
-from agentctl.cli.verb import Parser
+from agentctl.cli.parser import Parser, add_json
 
 EXAMPLES = """\
   agentctl locks           every directory that is held now, by whom, until when
@@ -15,7 +14,7 @@ EXAMPLES = """\
 
 def parser() -> Parser:
     made = Parser("locks", "Every directory that is held at this moment.", EXAMPLES)
-    words.add_json(made)
+    add_json(made)
     return made
 
 

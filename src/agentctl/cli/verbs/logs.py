@@ -7,14 +7,14 @@ import json
 import os
 import sys
 
-from agentctl.cli import arguments as words
-from agentctl.cli import ask, said
-from agentctl.cli.said import Conversation
-from agentctl.cli.verb import Parser
+from agentctl.cli import answer
+from agentctl.cli.parser import Parser, add_session, parse_count
 from agentctl.errors import Gone, Unreachable
+from agentctl.sessions import messages as said
+from agentctl.sessions.messages import Conversation
+from agentctl.system.pidfd import Handle
 from agentctl.truth.model import Message, Session
-from agentctl.truth.pidfd import Handle
-from agentctl.wire import shapes
+from agentctl.wire import session as shapes
 
 EXAMPLES = """\
   agentctl logs 4f2a              everything
@@ -26,26 +26,26 @@ BREATH = 0.1  # seconds between two looks while it writes
 
 def parser() -> Parser:
     made = Parser("logs", "What was said in a session.", EXAMPLES)
-    made.add_argument("-n", type=words.count, metavar="N", help="only the last N messages")
+    made.add_argument("-n", type=parse_count, metavar="N", help="only the last N messages")
     made.add_argument("-f", "--follow", action="store_true", help="go on until the session ends")
-    words.add_session(made)
+    add_session(made)
     return made
 
 
 def run(arguments: argparse.Namespace) -> int:
-    session, problems = ask.one(arguments.id, arguments.deadline)
+    session, problems = answer.one(arguments.id, arguments.deadline)
     conversation = Conversation(session.seen)
     messages = conversation.last(arguments.n)
     _print(messages, as_json=arguments.json)
     if arguments.follow:
         last = messages[-1].key if messages else None
         _follow(session, conversation, last, as_json=arguments.json)
-    ask.show_problems(problems + conversation.problems)
+    answer.show_problems(problems + conversation.problems)
     return 0
 
 
 def _follow(session: Session, conversation: Conversation, last: str | None, *, as_json: bool) -> None:
-    from agentctl.truth.watch import Watch
+    from agentctl.system.waiter import Watch
 
     owner, path = session.seen.owner, session.seen.transcript
     if session.verdict.status == "stopped":

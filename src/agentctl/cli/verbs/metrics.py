@@ -7,14 +7,15 @@ import json
 import os
 import sys
 
-from agentctl.cli import arguments as words
-from agentctl.cli import summon
-from agentctl.cli.text import one_line
-from agentctl.cli.verb import Parser
-from agentctl.control import metrics
+from agentctl.cli.parser import Parser, add_json
+from agentctl.daemon_client import client as rpc
+from agentctl.daemon_client import start
 from agentctl.errors import Fault, NoDaemon, Unreachable
-from agentctl.wire import metric_families, prometheus, rpc, shapes
-from agentctl.wire.prometheus import Family
+from agentctl.metrics import collect, exposition
+from agentctl.metrics import families as metric_families
+from agentctl.metrics.exposition import Family
+from agentctl.text import one_line
+from agentctl.wire import session
 
 EXAMPLES = """\
   agentctl metrics                           the text that Prometheus reads
@@ -30,34 +31,34 @@ def parser() -> Parser:
         "that Prometheus reads. A daemon that runs is asked, and adds what it has counted so far.",
         EXAMPLES,
     )
-    words.add_json(made)
+    add_json(made)
     made.add_argument("--no-daemon", action="store_true", help="look without asking the daemon")
     return made
 
 
 def run(arguments: argparse.Namespace) -> int:
     counted = None if arguments.no_daemon else _of_the_daemon()
-    families = metrics.collect(os.environ) if counted is None else counted
+    families = collect.collect(os.environ) if counted is None else counted
     missing = metric_families.only_of_a_daemon() if counted is None else []
     if arguments.json:
-        told = {"version": shapes.VERSION, "families": prometheus.shapes(families), "missing": missing}
+        told = {"version": session.VERSION, "families": exposition.shapes(families), "missing": missing}
         print(json.dumps(told, indent=1))
         return 0
-    sys.stdout.write(prometheus.text(families))
+    sys.stdout.write(exposition.text(families))
     if missing:
         said = f"no daemon was asked; only a daemon counts these: {', '.join(missing)}"
-        sys.stdout.write(prometheus.comment(said))
+        sys.stdout.write(exposition.comment(said))
     return 0
 
 
 def _of_the_daemon() -> list[Family] | None:
     """None: none runs, or none that we can speak with, which is said."""
-    if not summon.allowed(os.environ):
+    if not start.allowed(os.environ):
         return None
     try:
-        with rpc.connect(summon.home_of(os.environ)) as client:
+        with rpc.connect(start.home_of(os.environ)) as client:
             told = client.call("metrics")
-        return prometheus.families(told["families"])
+        return exposition.families(told["families"])
     except NoDaemon:
         return None
     except (Unreachable, Fault) as error:  # a daemon that knows no metrics is an older one

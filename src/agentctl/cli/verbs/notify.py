@@ -9,18 +9,19 @@ import sys
 import time
 from collections.abc import Mapping
 
-from agentctl import config, paths
-from agentctl.cli import arguments as words
-from agentctl.cli import summon, table, text
-from agentctl.cli.table import Cell, Column
-from agentctl.cli.verb import Parser
-from agentctl.config_targets import Notify
-from agentctl.control import notify
+from agentctl import paths, text
+from agentctl.cli.parser import Parser, add_json
+from agentctl.config import settings
+from agentctl.config.targets import Notify
+from agentctl.daemon_client import client, start
+from agentctl.deliver import notice, notify
+from agentctl.durations import age
 from agentctl.errors import NoDaemon, NotFound, Unreachable, UsageError
-from agentctl.lengths import age
-from agentctl.store import notified
+from agentctl.state import notified
 from agentctl.truth.event import Event
-from agentctl.wire import notice, notify_shapes, rpc, shapes
+from agentctl.view import table
+from agentctl.view.table import Cell, Column
+from agentctl.wire import notify_shapes, session
 
 EXAMPLES = """\
   agentctl notify               who is told of what, and how the last one went
@@ -49,7 +50,7 @@ def parser() -> Parser:
     made.add_argument(
         "words", nargs="*", metavar="WORD", help="list (the default), or test and the names"
     )
-    words.add_json(made)
+    add_json(made)
     return made
 
 
@@ -58,7 +59,7 @@ def run(arguments: argparse.Namespace) -> int:
     if deed not in DEEDS or (deed == "list" and names):
         given = " ".join(arguments.words)
         raise UsageError(f"not known: {given}", f"one of: {', '.join(DEEDS)}")
-    targets = config.load(os.environ).notify
+    targets = settings.load(os.environ).notify
     if deed == "test":
         return _test(_chosen(targets, names), as_json=arguments.json)
     return _list(targets, as_json=arguments.json)
@@ -86,7 +87,7 @@ def _test(targets: list[Notify], *, as_json: bool) -> int:
             }
             for target, result in results
         ]
-        print(json.dumps({"version": shapes.VERSION, "tests": told}, indent=1))
+        print(json.dumps({"version": session.VERSION, "tests": told}, indent=1))
         return 1 if failed else 0
     for target, result in results:
         how = "told" if result.outcome == "delivered" else f"FAILED: {result.told}"
@@ -114,7 +115,7 @@ def _list(targets: Mapping[str, Notify], *, as_json: bool) -> int:
 def _warn() -> None:
     """Without a daemon nobody is told, and nobody would know."""
     try:
-        rpc.connect(summon.home_of(os.environ)).close()
+        client.connect(start.home_of(os.environ)).close()
     except NoDaemon:
         print("agentctl: no daemon runs, so nobody is told: agentctl daemon start", file=sys.stderr)
     except Unreachable as error:

@@ -5,13 +5,12 @@ from __future__ import annotations
 import argparse
 import json
 
-from agentctl.cli import arguments as words
-from agentctl.cli import ask
-from agentctl.cli.ask import here
-from agentctl.cli.said import Conversation, lines
-from agentctl.cli.verb import Parser
+from agentctl.cli import answer
+from agentctl.cli.answer import here
+from agentctl.cli.parser import Parser, add_session, parse_count
 from agentctl.cli.verbs.why import lines as headline
-from agentctl.wire import shapes
+from agentctl.sessions.messages import Conversation, lines
+from agentctl.wire import session as shapes
 
 EXAMPLES = """\
   agentctl peek 4f2a          the last 5 messages, cut to a few lines each
@@ -22,13 +21,13 @@ LINES = 6  # of each message
 
 def parser() -> Parser:
     made = Parser("peek", "The last things said in a session.", EXAMPLES)
-    made.add_argument("-n", type=words.count, default=5, metavar="N", help="how many (default 5)")
-    words.add_session(made)
+    made.add_argument("-n", type=parse_count, default=5, metavar="N", help="how many (default 5)")
+    add_session(made)
     return made
 
 
 def run(arguments: argparse.Namespace) -> int:
-    session, problems = ask.one(arguments.id, arguments.deadline)
+    session, problems = answer.one(arguments.id, arguments.deadline)
     conversation = Conversation(session.seen)
     messages = conversation.last(arguments.n)
     problems = problems + conversation.problems
@@ -41,5 +40,5 @@ def run(arguments: argparse.Namespace) -> int:
         print("\n".join(lines(message, most=LINES)))
     if not messages:
         print("nothing said yet")
-    ask.show_problems(problems)
+    answer.show_problems(problems)
     return 0

@@ -6,12 +6,11 @@ import argparse
 import json
 import os
 
-from agentctl import paths
-from agentctl.cli import arguments as words
-from agentctl.cli import ask, text
-from agentctl.cli.verb import Parser
-from agentctl.control.prune import Pruned, Swept
-from agentctl.lengths import seconds
+from agentctl import paths, text
+from agentctl.cli import answer
+from agentctl.cli.parser import Parser, add_json
+from agentctl.durations import seconds
+from agentctl.launch.prune import Pruned, Swept
 from agentctl.wire import state_shapes
 
 EXAMPLES = """\
@@ -39,7 +38,7 @@ def parser() -> Parser:
     made.add_argument(
         "--ttl", type=seconds, metavar="TIME", help="how long a launch is kept after its end (7d)"
     )
-    words.add_json(made)
+    add_json(made)
     return made
 
 
@@ -52,18 +51,18 @@ def run(arguments: argparse.Namespace) -> int:
     else:
         lines = [_line(each, dry_run=arguments.dry_run) for each in swept.done]
         print("\n".join(lines or ["nothing to prune"]))
-        ask.show_problems(swept.problems)
+        answer.show_problems(swept.problems)
     return 1 if swept.problems else 0
 
 
 def _swept(arguments: argparse.Namespace) -> Swept:
-    from agentctl import config
-    from agentctl.control.prune import prune
+    from agentctl.config import settings
+    from agentctl.launch.prune import prune
 
     state = paths.state_directory(os.environ)
     if state is None:  # nothing is kept
         return Swept([], [])
-    ttl = config.load(os.environ).ttl.over(arguments.ttl).value
+    ttl = settings.load(os.environ).ttl.over(arguments.ttl).value
     return prune(state, ttl, dry_run=arguments.dry_run)
 
 

@@ -5,14 +5,15 @@ from __future__ import annotations
 import argparse
 import os
 
-from agentctl import config
-from agentctl.cli import ask, foreseen, launching
-from agentctl.cli.verb import Parser
-from agentctl.control.launch import launch
-from agentctl.control.order import Wish, prepared
-from agentctl.control.prompt import Sources, composed
+from agentctl.cli import answer, foreseen, launching
+from agentctl.cli.parser import Parser
+from agentctl.config import settings as config
 from agentctl.errors import Refused, Unreachable, UsageError
-from agentctl.truth.model import Launch, ProcessIdentity, Session
+from agentctl.launch.order import Wish, prepared
+from agentctl.launch.prompt import Sources, composed
+from agentctl.launch.start import launch
+from agentctl.system.identity import ProcessIdentity
+from agentctl.truth.model import Launch, Session
 
 EXAMPLES = """\
   agentctl resume 4f2a "now run the tests"
@@ -36,8 +37,8 @@ def parser() -> Parser:
 def run(arguments: argparse.Namespace) -> int:
     settings = config.load(os.environ)
     state = launching.state_directory()
-    session, problems = ask.one(arguments.id)
-    ask.show_problems(problems)
+    session, problems = answer.one(arguments.id)
+    answer.show_problems(problems)
     _check(session)
     start = prepared(_wish(session, arguments, settings), os.environ, session.seen)
     if arguments.dry_run:

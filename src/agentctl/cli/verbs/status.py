@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import argparse
 
-from agentctl.cli import arguments as words
-from agentctl.cli import ask, rows, text
-from agentctl.cli.ask import Answer, Asker, Screen, here, show
-from agentctl.cli.verb import Parser
-from agentctl.truth.clock import rfc3339
+from agentctl import text
+from agentctl.cli import answer as ask
+from agentctl.cli.answer import Answer, Asker, Screen, here, show
+from agentctl.cli.parser import Parser, add_no_daemon, add_session
+from agentctl.system.clock import rfc3339
 from agentctl.truth.model import HookRun, Launch, Session, Tokens
+from agentctl.view import rows
 
 EXAMPLES = """\
   agentctl status 4f2a          any unambiguous prefix of an id
@@ -19,8 +20,8 @@ EXAMPLES = """\
 
 def parser() -> Parser:
     made = Parser("status", "All facts of one session.", EXAMPLES)
-    words.add_session(made)
-    words.add_no_daemon(made)
+    add_session(made)
+    add_no_daemon(made)
     return made
 
 
@@ -96,6 +97,8 @@ def _status(session: Session, now: float) -> str:
         parts.append(f"for {verdict.waiting_for}")
     if verdict.status == "running" and verdict.activity == "unknown":
         parts.append("(activity unknown)")
+    if verdict.suspended:
+        parts.append("(suspended)")
     moment = rows.since(session)
     if moment is not None:
         parts.append(f"· {text.age(now - moment)}")

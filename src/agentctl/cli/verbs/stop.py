@@ -4,23 +4,24 @@ from __future__ import annotations
 
 import argparse
 import json
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from agentctl import asking
-from agentctl.cli import arguments as words
-from agentctl.cli import ask, rows
+from agentctl.cli import answer
+from agentctl.cli.parser import Parser, add_common
 from agentctl.cli.several import Answers, Asked, SeveralParser, asked, how_it_ended
-from agentctl.cli.text import one_line
-from agentctl.cli.verb import Parser
+from agentctl.durations import seconds
 from agentctl.errors import AgentctlError
-from agentctl.lengths import seconds
+from agentctl.sessions import query
+from agentctl.text import cut, one_line
 from agentctl.truth.model import Session
 from agentctl.truth.survey import Wanted
-from agentctl.wire import shapes
+from agentctl.view import rows
+from agentctl.wire import session as shapes
 
 if TYPE_CHECKING:
-    from agentctl.control.stopping import Job
-    from agentctl.control.tree import Left
+    from agentctl.process.kinship import Left
+    from agentctl.stop.several import Job
 
 EXAMPLES = """\
   agentctl stop 4f2a                by the signals it knows, then all it left
@@ -28,6 +29,9 @@ EXAMPLES = """\
   agentctl stop --group matrix-3    all sessions of a group, side by side
   agentctl stop 4f2a --dry-run      which signals to whom; sends none
   agentctl stop pid:4711            a process that has no session yet"""
+
+WIDEST = 400  # columns: some commands are whole programs
+FORCE = "  --force would end what runs at a person's terminal, too"
 
 
 def parser() -> Parser:
@@ -37,7 +41,11 @@ def parser() -> Parser:
         "it leaves behind. Tells how many ended and who survived. One that has ended already is fine.",
         EXAMPLES,
     )
-    made.add_argument("--force", action="store_true", help="SIGKILL at once")
+    made.add_argument(
+        "--force",
+        action="store_true",
+        help="SIGKILL at once, and also to what runs at a terminal that a person uses",
+    )
     made.add_argument(
         "--timeout", type=seconds, metavar="TIME", help="how long an agent may take before SIGKILL"
     )
@@ -47,17 +55,17 @@ def parser() -> Parser:
         help="end a server's process although other sessions go with it",
     )
     made.add_argument("--dry-run", action="store_true", help="only tell what would be done")
-    words.add_common(made)
+    add_common(made)
     return made
 
 
 def run(arguments: argparse.Namespace) -> int:
-    from agentctl.control import aside
-    from agentctl.control.stopping import Job, outlive
+    from agentctl.process import detach
+    from agentctl.stop.several import Job, outlive
 
     answers = Answers()
     jobs: list[Job] = []
-    found = asked(arguments, answers)
+    found = _without_doubt(asked(arguments, answers), arguments.deadline)
     for each in found:
         try:
             jobs.append(Job(each.session, _plan(each, arguments), each.among.sessions))
@@ -71,11 +79,23 @@ def run(arguments: argparse.Namespace) -> int:
     def work() -> int:
         return _stop(arguments, jobs, answers)
 
-    return aside.run(work) if outlive(jobs) else work()
+    return detach.run(work) if outlive(jobs) else work()
+
+
+def _without_doubt(found: list[Asked], deadline: float | None) -> list[Asked]:
+    """One that another stop is just ending has lost its record and is alive all the same: for a moment
+    nobody can tell whose process it is."""
+    if all(each.session.verdict.status != "unknown" for each in found):
+        return found
+    from agentctl.watch.wait import without_doubt
+
+    told = without_doubt([each.session for each in found], deadline)
+    live = query.everything(None, (), deadline)  # who runs what, that has become clear as well
+    return [Asked(session, live) for session in told]
 
 
 def _stop(arguments: argparse.Namespace, jobs: list[Job], answers: Answers) -> int:
-    from agentctl.control.stopping import all_at_once
+    from agentctl.stop.several import all_at_once
 
     report = _Report(answers, arguments.deadline, as_json=arguments.json)
     left = [rows.name(job.session) for job in jobs]
@@ -91,7 +111,7 @@ def _stop(arguments: argparse.Namespace, jobs: list[Job], answers: Answers) -> i
 
 
 def _plan(each: Asked, arguments: argparse.Namespace) -> Any:
-    from agentctl.control import stoppable
+    from agentctl.stop import plan as stoppable
 
     return stoppable.plan(each.session, each.among.sessions, whole_owner=arguments.owner)
 
@@ -116,7 +136,7 @@ class _Report:
             self._answers.code = max(self._answers.code, 1)
         if now is not None:
             self._sessions.append(now)
-        from agentctl.control.stop import shape
+        from agentctl.stop.stop import shape
 
         self._stopped.append(shape(job.stopped))
         if not self._as_json:
@@ -127,14 +147,14 @@ class _Report:
             envelope = shapes.envelope(self._sessions, self._answers.problems)
             print(json.dumps({**envelope, "stopped": self._stopped}, indent=1))
         else:
-            ask.show_problems(self._answers.problems)
+            answer.show_problems(self._answers.problems)
 
     def _now(self, job: Job) -> Session | None:
         """As it is after all that: asked anew, like anyone would."""
         session_id = job.session.seen.session_id
         if session_id is None:
             return None
-        found = asking.everything(
+        found = query.everything(
             Wanted(id_prefix=session_id), (job.session.seen.adapter,), self._deadline
         )
         self._answers.noticed(found.problems)
@@ -157,8 +177,9 @@ def lines(job: Job, now: Session | None) -> list[str]:
     return [told, *_left("survives", stopped.survivors), *_left("lives on", stopped.spared)]
 
 
-def _left(what: str, given: tuple[Left, ...]) -> list[str]:
-    return [one_line(f"  pid {left.pid} {what}: {left.why}") for left in given]
+def _left(what: str, given: Sequence[Left]) -> list[str]:
+    found = [cut(one_line(f"  pid {left.pid} {what}: {left.why}"), WIDEST) for left in given]
+    return [*found, FORCE] if any(left.terminal is not None for left in given) else found
 
 
 def _many(count: int, what: str) -> str:
@@ -166,7 +187,8 @@ def _many(count: int, what: str) -> str:
 
 
 def _tell_plans(arguments: argparse.Namespace, jobs: list[Job], answers: Answers) -> int:
-    from agentctl.control.stopping import foreseen
+    from agentctl.process.kinship import Left
+    from agentctl.stop.several import foreseen
 
     planned = [(job, foreseen(job, force=arguments.force, timeout=arguments.timeout)) for job in jobs]
     if arguments.json:
@@ -181,5 +203,7 @@ def _tell_plans(arguments: argparse.Namespace, jobs: list[Job], answers: Answers
             print(f"{rows.name(job.session)} would get {', '.join(plan.signals)} as pid {plan.pid}")
         for process in plan.processes:
             print(one_line(f"  and then its pid {process['pid']}: {process['command']}"))
-    ask.show_problems(answers.problems)
+        for line in _left("would live on", [Left(**each) for each in plan.spared]):
+            print(line)
+    answer.show_problems(answers.problems)
     return answers.code

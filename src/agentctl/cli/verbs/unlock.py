@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import argparse
 
-from agentctl.cli import arguments as words
 from agentctl.cli import locking
-from agentctl.cli.verb import Parser
+from agentctl.cli.parser import Parser, add_json
 
 EXAMPLES = """\
   agentctl unlock                   this directory
@@ -18,7 +17,7 @@ def parser() -> Parser:
     made = Parser("unlock", "Release a person's lock; with --force also a launched agent's.", EXAMPLES)
     made.add_argument("directory", nargs="?", default=".", metavar="DIR", help="which (this one)")
     made.add_argument("--force", action="store_true", help="even a launched agent's, which works on")
-    words.add_json(made)
+    add_json(made)
     return made
 
 

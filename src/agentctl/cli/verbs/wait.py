@@ -5,15 +5,15 @@ from __future__ import annotations
 import argparse
 import json
 
-from agentctl.cli import arguments as words
-from agentctl.cli import ask, rows
+from agentctl.cli import answer
+from agentctl.cli.parser import Parser, add_common
 from agentctl.cli.several import Answers, SeveralParser, asked, how_it_ended
-from agentctl.cli.text import one_line
-from agentctl.cli.verb import Parser
+from agentctl.durations import seconds
 from agentctl.errors import TimedOut, Unreachable
-from agentctl.lengths import seconds
+from agentctl.text import one_line
 from agentctl.truth.model import Session
-from agentctl.wire import shapes
+from agentctl.view import rows
+from agentctl.wire import session as shapes
 
 EXAMPLES = """\
   agentctl wait 4f2a && make test          when it has ended, if it completed
@@ -41,12 +41,12 @@ def parser() -> Parser:
         help=f"{', '.join(STATES)} (default stopped)",
     )
     made.add_argument("--timeout", type=seconds, metavar="TIME", help="give up after so long")
-    words.add_common(made)
+    add_common(made)
     return made
 
 
 def run(arguments: argparse.Namespace) -> int:
-    from agentctl.control.vigil import Vigil
+    from agentctl.watch.wait import Vigil
 
     answers = Answers()
     sessions = [each.session for each in asked(arguments, answers)]
@@ -64,7 +64,7 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.json:
         print(json.dumps(shapes.envelope([*done, *late], answers.problems), indent=1))
     else:
-        ask.show_problems(answers.problems)
+        answer.show_problems(answers.problems)
     return answers.code
 
 

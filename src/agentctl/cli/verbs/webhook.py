@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from agentctl.cli import arguments as words
-from agentctl.cli.verb import Parser
+from agentctl.cli.parser import Parser, add_json
 from agentctl.errors import UsageError
 
 EXAMPLES = """\
@@ -32,7 +31,7 @@ def parser() -> Parser:
     )
     made.add_argument("--all", action="store_true", help="list: also what was delivered")
     made.add_argument("--dead", action="store_true", help="retry: all that were given up")
-    words.add_json(made)
+    add_json(made)
     return made
 
 

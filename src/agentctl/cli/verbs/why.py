@@ -5,11 +5,12 @@ from __future__ import annotations
 import argparse
 from collections.abc import Iterable
 
-from agentctl.cli import arguments as words
-from agentctl.cli import ask, rows, text
-from agentctl.cli.ask import Answer, Asker, Screen, here, show
-from agentctl.cli.verb import Parser
+from agentctl import text
+from agentctl.cli import answer as ask
+from agentctl.cli.answer import Answer, Asker, Screen, here, show
+from agentctl.cli.parser import Parser, add_no_daemon, add_session
 from agentctl.truth.model import Evidence, Session
+from agentctl.view import rows
 
 EXAMPLES = """\
   agentctl why 4f2a            how we know
@@ -21,8 +22,8 @@ def parser() -> Parser:
     made = Parser(
         "why", "The evidence behind a session's status, each piece with its address.", EXAMPLES
     )
-    words.add_session(made)
-    words.add_no_daemon(made)
+    add_session(made)
+    add_no_daemon(made)
     return made
 
 
@@ -60,8 +61,7 @@ def _section(title: str, evidence: Iterable[Evidence], screen: Screen) -> list[s
         place = text.one_line(text.tilde(piece.address, base))
         shown.append(f"  {piece.authority:<8} {text.one_line(said):<20} {when:<9} {place}{doubt}")
         if piece.note:
-            short = piece.note.replace(f"{base}/", "~/") if base else piece.note
-            note = text.one_line(short)
+            note = text.one_line(text.tildes(piece.note, base))
             shown.append(text.paint(f"{'':11}{note}", "dim", on=on))
     return shown
 

@@ -7,19 +7,20 @@ import json
 import os
 from typing import TYPE_CHECKING, NamedTuple
 
-from agentctl import asking, paths
-from agentctl.cli import arguments as words
-from agentctl.cli import ask, rows, table, text
-from agentctl.cli.table import Cell, Column
-from agentctl.cli.verb import Parser
+from agentctl import paths, text
+from agentctl.cli import answer
+from agentctl.cli.parser import Parser, add_common
 from agentctl.errors import NotFound, SourceError, UsageError
-from agentctl.truth.look import home
+from agentctl.paths import home
+from agentctl.sessions import query
+from agentctl.view import rows, table
+from agentctl.view.table import Cell, Column
 
 if TYPE_CHECKING:
-    from agentctl.control.standing import Standing
-    from agentctl.control.worktree import Checkout
-    from agentctl.store.locks import Lock
+    from agentctl.state.locks import Lock
     from agentctl.truth.survey import Survey
+    from agentctl.worktrees.safety import Standing
+    from agentctl.worktrees.worktree import Checkout
 
 ACTIONS = ("list", "clean")
 EXAMPLES = """\
@@ -70,7 +71,7 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument("--delete-branch", action="store_true", help="clean: the branch goes, too")
     made.add_argument("--force", action="store_true", help="clean: even if work is lost")
     made.add_argument("--dry-run", action="store_true", help="clean: only say what would happen")
-    words.add_common(made)
+    add_common(made)
     return made
 
 
@@ -79,7 +80,7 @@ def run(arguments: argparse.Namespace) -> int:
         raise UsageError(f"no action {arguments.action!r}", f"known: {', '.join(ACTIONS)}")
     if arguments.action == "list" and (arguments.delete_branch or arguments.force or arguments.dry_run):
         raise UsageError("list removes nothing", "agentctl worktree clean does")
-    survey = asking.everything(None, (), arguments.deadline)
+    survey = query.everything(None, (), arguments.deadline)
     found = [s for c in _chosen(arguments) if _wanted(s := _standing(c, survey), arguments)]
     if arguments.action == "list":
         return _show(found, survey, arguments)
@@ -88,7 +89,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _chosen(arguments: argparse.Namespace) -> list[Checkout]:
     """Each name is a repository, or one of our worktrees by folder or by branch."""
-    from agentctl.control import worktree
+    from agentctl.worktrees import worktree
 
     if not arguments.names:
         return worktree.ours(os.getcwd())
@@ -100,7 +101,7 @@ def _chosen(arguments: argparse.Namespace) -> list[Checkout]:
 
 
 def _named(name: str, *, only_repositories: bool) -> list[Checkout]:
-    from agentctl.control import worktree
+    from agentctl.worktrees import worktree
 
     if os.path.isdir(name):
         known = worktree.ours(name)
@@ -117,7 +118,7 @@ def _named(name: str, *, only_repositories: bool) -> list[Checkout]:
 
 
 def _standing(checkout: Checkout, survey: Survey) -> Standing:
-    from agentctl.control.standing import standing
+    from agentctl.worktrees.safety import standing
 
     return standing(checkout, survey.sessions)
 
@@ -137,7 +138,7 @@ def _show(found: list[Standing], survey: Survey, arguments: argparse.Namespace) 
     else:
         cells = [_row(standing) for standing in found]
         print("\n".join(table.render(LAYOUT, cells, text.columns(), colour=text.coloured())))
-    ask.show_problems(survey.problems)
+    answer.show_problems(survey.problems)
     return 0
 
 
@@ -202,25 +203,25 @@ def _clean(found: list[Standing], survey: Survey, arguments: argparse.Namespace)
     elif not done:
         print("no worktree of ours")
     if not arguments.json:
-        ask.show_problems(survey.problems)
+        answer.show_problems(survey.problems)
     return 4 if any(one.result == "refused" for one in done) else 0
 
 
 def _cleaned(found: Standing, arguments: argparse.Namespace) -> Done:
     """Asked anew for each: what was deleted before counts, and somebody may have started to work."""
-    from agentctl.control import standing, worktree
+    from agentctl.worktrees import safety, worktree
 
     locks = _locks()
-    fresh = _standing(found.checkout, asking.everything(None, (), arguments.deadline))
-    taken = standing.in_use(fresh, locks)
+    fresh = _standing(found.checkout, query.everything(None, (), arguments.deadline))
+    taken = safety.in_use(fresh, locks)
     if taken is not None:
         return Done(fresh, "refused", taken)
     if arguments.merged and not fresh.merged:
         return Done(fresh, "kept", fresh.unknown or "not merged")
-    risk = standing.at_risk(fresh, locks, delete_branch=arguments.delete_branch)
+    risk = safety.at_risk(fresh, locks, delete_branch=arguments.delete_branch)
     if risk is not None and not arguments.force:
         return Done(fresh, "refused", f"{risk} (--force removes it all the same)")
-    named = standing.branches(fresh.checkout)
+    named = safety.branches(fresh.checkout)
     gone = f"branch {', '.join(named)} " if named else "no branch "
     reason = gone + ("deleted" if arguments.delete_branch else "kept")
     if arguments.dry_run:
@@ -238,24 +239,24 @@ def _locks() -> list[Lock]:
     state = paths.state_directory(os.environ)
     if state is None:
         return []
-    from agentctl.store import locks
+    from agentctl.state import locks
 
     return locks.held(paths.notes_file(state))
 
 
 def _print_json(done: list[Done], survey: Survey) -> None:
-    from agentctl.wire import shapes
+    from agentctl.wire import session
 
     shape = {
-        "version": shapes.VERSION,
+        "version": session.VERSION,
         "worktrees": [_shape(one) for one in done],
-        "problems": [shapes.problem(problem) for problem in survey.problems],
+        "problems": [session.problem(problem) for problem in survey.problems],
     }
     print(json.dumps(shape, indent=1))
 
 
 def _shape(one: Done) -> dict[str, object]:
-    from agentctl.wire import worktrees
+    from agentctl.wire import worktree as worktrees
 
     found, checkout = one.found, one.found.checkout
     assert checkout.made is not None

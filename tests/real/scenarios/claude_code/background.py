@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 import signal
 import subprocess
+import time
 from typing import TYPE_CHECKING
 
-from agentctl.truth import procfs
-from agentctl.truth.model import ProcessIdentity
+from agentctl.system import clock, proc
+from agentctl.system.identity import ProcessIdentity
 from tests.real.actor import PATIENCE, Actor, marked
 from tests.real.scenarios.claude_code.sessions import STARTING
 from tests.real.tmux import Terminal
@@ -35,7 +36,7 @@ def _worker(lab: Lab, after: Actor | None = None) -> ProcessIdentity:
 
     def is_there() -> bool:
         listed = _listed(lab)
-        for process in procfs.read_table().values():
+        for process in proc.read_table().values():
             if not process.alive or process.pid == known or not process.comm.startswith("claude"):
                 continue
             # a process that is just ending has no arguments any more
@@ -80,6 +81,8 @@ def killed_and_respawned(lab: Lab) -> None:
     first.is_gone(outcome="killed")
     first.unsettled()  # at any moment the supervisor gives its session to another process
     last = lab.model.journal.last
-    second = lab.enters(_worker(lab, after=first), first.mark, first.session_id)
+    worker = _worker(lab, after=first)
+    began = clock.boot_time(time.time()) + worker.start / proc.TICKS
+    second = lab.enters(worker, first.mark, first.session_id, since=began)
     second.is_now("running", blind=STARTING)
     second.plays_out(after=last)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from typing import TYPE_CHECKING
 
 from tests.real.scenarios import common
@@ -14,6 +15,23 @@ if TYPE_CHECKING:
 APPROVAL = "Would you like to"
 CHOICES = [{"label": "A", "description": "the first"}, {"label": "B", "description": "the other"}]
 QUESTION = {"id": "which", "header": "Which", "question": "Which one?", "options": CHOICES}
+# An MCP server with one tool, about which Codex asks before it runs it.
+SERVER = """
+import json, sys
+TOOL = {"name": "paint", "description": "paints a shed", "inputSchema": {"type": "object"}}
+ANSWERS = {
+    "initialize": {"capabilities": {"tools": {}}, "serverInfo": {"name": "lab", "version": "1"}},
+    "tools/list": {"tools": [TOOL]},
+    "tools/call": {"content": [{"type": "text", "text": "painted"}]},
+}
+for line in sys.stdin:
+    asked = json.loads(line)
+    if "id" in asked:
+        answer = dict(ANSWERS.get(asked["method"], {}))
+        if asked["method"] == "initialize":
+            answer["protocolVersion"] = asked["params"]["protocolVersion"]
+        print(json.dumps({"jsonrpc": "2.0", "id": asked["id"], "result": answer}), flush=True)
+"""
 NOT_TOLD = "only commands that leave the sandbox say so in the rollout; what else it asks is not written"
 
 
@@ -25,7 +43,12 @@ def outside_the_sandbox(command: str) -> str:
 
 
 def permission_asked(lab: Lab) -> None:
-    """To leave the sandbox; for a dangerous command and for a patch, of which nothing is written."""
+    """To leave the sandbox; for a dangerous command, for a patch and for a tool of an MCP server, of all
+    of which nothing is written."""
+    server = lab.root / "server.py"
+    server.write_text(SERVER)
+    with (lab.home / ".codex" / "config.toml").open("a") as settings:
+        settings.write(f'[mcp_servers.lab]\ncommand = "{sys.executable}"\nargs = ["{server}"]\n')
     actor = lab.tui("-s", "read-only")
     _asks(actor, outside_the_sandbox("true"))
     _refuses(actor)
@@ -34,7 +57,12 @@ def permission_asked(lab: Lab) -> None:
         actor.says(f"[[call=exec_command:{json.dumps({'cmd': command})}]] go on")
         actor.terminal.shows(APPROVAL)
         actor.is_now("waiting", waiting_for="permission", blind=NOT_TOLD)
+        common.nobody_can_tell(actor)
         _refuses(actor)
+    actor.says("[[call=paint:{}]] go on")
+    actor.terminal.shows("Allow the lab MCP server")
+    actor.is_now("waiting", waiting_for="permission", blind=NOT_TOLD)
+    common.nobody_can_tell(actor)
 
 
 def permission_granted(lab: Lab) -> None:

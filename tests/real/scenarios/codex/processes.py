@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from agentctl.errors import Gone
-from agentctl.truth import procfs
+from agentctl.system import proc
 from tests.ending import kill
 from tests.waiting import until
 
 if TYPE_CHECKING:
-    from agentctl.truth.model import ProcessIdentity
-    from agentctl.truth.procfs import Process
+    from agentctl.system.identity import ProcessIdentity
+    from agentctl.system.proc import Process
     from tests.real.actor import Actor
     from tests.real.lab import Lab
 
@@ -78,7 +78,7 @@ def _daemon() -> ProcessIdentity:
     found: list[ProcessIdentity] = []
 
     def is_there() -> bool:
-        table = procfs.read_table().values()
+        table = proc.read_table().values()
         found[:] = [p.identity for p in table if p.alive and "--managed-daemon" in _words(p)]
         return bool(found)
 

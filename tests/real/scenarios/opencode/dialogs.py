@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 # By default it asks for little: for files outside its directory, and when it seems to go in circles.
 ASKING = json.dumps({"bash": "ask", "edit": "ask", "webfetch": "ask"})
+PARTLY = json.dumps({"bash": {"*": "allow", "touch *": "ask"}})
 MAY_I = "Permission required"
 QUESTION = {
     "question": "Which colour?",
@@ -48,7 +49,8 @@ def _asks(lab: Lab) -> tuple[Actor, Errand]:
 
 
 def permission_asked(lab: Lab) -> None:
-    """For a command, for a file, for a place outside, and for a page."""
+    """For a command, for a file, for a place outside, and for a page; for one of two calls, while the
+    other runs."""
     actor, _ = _asks(lab)
     _refuses(actor)
     outside, inside = {"filePath": "/etc/hostname"}, {"filePath": f"{lab.work}/new", "content": "x"}
@@ -59,7 +61,12 @@ def permission_asked(lab: Lab) -> None:
     page = {"url": lab.model.url, "format": "text"}
     actor.says(f"[[call=webfetch:{json.dumps(page)}]] work")
     actor.is_now("waiting", since=actor.sees(MAY_I), waiting_for="permission", blind=UNTOLD)
+    common.nobody_can_tell(actor)
     _refuses(actor)
+    errand, other = lab.errand(), lab.tui(OPENCODE_PERMISSION=PARTLY)
+    other.says(f"[[tools={errand.command}|touch new]] work")
+    errand.has_begun()
+    other.is_now("waiting", since=other.sees(MAY_I), waiting_for="permission")
 
 
 def permission_granted(lab: Lab) -> None:

@@ -18,7 +18,7 @@ PLAYS: dict[str, Play] = {
     "silent thinking": common.silent_thinking,
     "tool running": common.tool_running,
     "question asked": terminal.question_asked,
-    "idle": common.idle,
+    "idle": terminal.idle,
     "Esc interrupt": terminal.interrupted,
     "API error": terminal.api_error,
     "retry with back-off": terminal.retry,

@@ -41,6 +41,22 @@ def start(lab: Lab) -> None:
     actor.is_now("idle", since=actor.sees("fake-1"), blind=NO_FILE)
 
 
+def idle(lab: Lab) -> None:
+    """After a turn, and after another one; not while a command runs that the person has typed."""
+    actor = lab.tui()
+    for _ in range(2):
+        actor.says("[[gate=%]] hello")
+        actor.plays_out()
+    errand = lab.errand()
+    actor.unsettled()
+    actor.terminal.type(f"!{errand.command}")
+    actor.terminal.press("Enter")
+    actor.is_now("running", since=errand.has_begun())
+    actor.unsettled()
+    errand.finish()
+    actor.is_now("idle")
+
+
 def question_asked(lab: Lab) -> None:
     """Only an extension asks."""
     extension = lab.root / "ask.js"

@@ -1,0 +1,135 @@
+"""What `compare` knows of a group, and its JSON. docs/reference/json.md is generated from the tables
+here."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, NamedTuple
+
+from agentctl.truth.model import HookRun, Problem, Session, Worktree
+from agentctl.wire import session as shapes
+
+Fields = tuple[tuple[str, str, str], ...]
+
+SLOT_FIELDS: Fields = (
+    ("slot", "string", "its name in the group"),
+    ("id", "string | null", "the session's id"),
+    ("adapter", "string", "which agent"),
+    ("model", "string | null", "as asked for, else as the agent says"),
+    ("status", "string", "as in Session"),
+    ("outcome", "string | null", "as in Session"),
+    ("exit_code", "integer | null", "as in Session"),
+    ("seconds", "number | null", "from its launch to its end, or until now"),
+    ("tokens", "object | null", "as in Session"),
+    ("cost_usd", "number | null", "as in Session"),
+    ("worktree", "object | null", "repository, path, branch, base; null: it ran in a plain directory"),
+    ("changes", "object | null", "against the base: files, insertions, deletions, commits, uncommitted (files)"),
+    ("changes_unknown", "string | null", "why changes is null"),
+    ("check", "object | null", "the last run of the on-complete hook: command, code (null: took too long), seconds, output"),
+    ("conflicts", "array | null", "with (a slot), files: what merging the two would not settle; null: not known"),
+    ("best_in", "array", "seconds, tokens, cost_usd, lines: where it is the best of those that are done"),
+)  # fmt: skip
+
+
+class Changes(NamedTuple):
+    """Against the base, committed or not; files that git ignores are left out."""
+
+    files: int
+    insertions: int
+    deletions: int
+    commits: int = 0
+    uncommitted: int = 0  # files
+
+    @property
+    def lines(self) -> int:
+        return self.insertions + self.deletions
+
+
+class Conflict(NamedTuple):
+    other: str  # a slot
+    files: tuple[str, ...]
+
+
+class Row(NamedTuple):
+    """One slot of a group."""
+
+    slot: str
+    session: Session
+    seconds: float | None
+    worktree: Worktree | None
+    changes: Changes | None
+    changes_unknown: str | None
+    check: HookRun | None
+    conflicts: tuple[Conflict, ...] | None
+    best_in: tuple[str, ...] = ()
+
+    @property
+    def model(self) -> str | None:
+        note = self.session.launch
+        return (note.model if note is not None else None) or self.session.seen.facts.model
+
+    @property
+    def tokens(self) -> int | None:
+        """All of them; None: the agent does not say."""
+        told = self.session.seen.facts.tokens
+        known = [number for number in told or () if number is not None]
+        return sum(known) if known else None
+
+    @property
+    def passed(self) -> bool | None:
+        """What the on-complete hook said; None: it has not run."""
+        return None if self.check is None else self.check.code == 0
+
+    @property
+    def done(self) -> bool:
+        """Worth comparing: it came to its end, and no hook found fault with it."""
+        return self.session.verdict.outcome == "completed" and self.passed is not False
+
+
+class Comparison(NamedTuple):
+    group: str
+    rows: tuple[Row, ...]
+    problems: tuple[Problem, ...]
+
+
+def envelope(given: Comparison) -> dict[str, Any]:
+    return {
+        "version": shapes.VERSION,
+        "group": given.group,
+        "slots": [slot(row) for row in given.rows],
+        "problems": [shapes.problem(problem) for problem in given.problems],
+    }
+
+
+def slot(row: Row) -> dict[str, Any]:
+    seen, verdict = row.session.seen, row.session.verdict
+    return {
+        "slot": row.slot,
+        "id": seen.session_id,
+        "adapter": seen.adapter,
+        "model": row.model,
+        "status": verdict.status,
+        "outcome": verdict.outcome,
+        "exit_code": verdict.exit_code,
+        "seconds": round(row.seconds, 3) if row.seconds is not None else None,
+        "tokens": shapes.tokens(seen.facts.tokens),
+        "cost_usd": seen.facts.cost_usd,
+        "worktree": row.worktree._asdict() if row.worktree else None,
+        "changes": row.changes._asdict() if row.changes else None,
+        "changes_unknown": row.changes_unknown,
+        "check": _check(row.check),
+        "conflicts": _conflicts(row.conflicts),
+        "best_in": list(row.best_in),
+    }
+
+
+def _check(run: HookRun | None) -> dict[str, Any] | None:
+    if run is None:
+        return None
+    return {"command": run.command, "code": run.code, "seconds": run.seconds, "output": run.output}
+
+
+def _conflicts(found: Iterable[Conflict] | None) -> list[dict[str, Any]] | None:
+    if found is None:
+        return None
+    return [{"with": conflict.other, "files": list(conflict.files)} for conflict in found]

@@ -1,0 +1,1 @@
+"""Settings: the table of keys, the file, where each value comes from."""

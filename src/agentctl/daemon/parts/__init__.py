@@ -1,0 +1,1 @@
+"""The parts of the daemon, each with a thread or a task of its own."""

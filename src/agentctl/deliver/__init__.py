@@ -1,0 +1,1 @@
+"""Send events to webhooks and notifications to people."""

@@ -1,0 +1,74 @@
+"""Webhooks: what is sent, how it is signed, and the one try of a delivery.
+
+The signature covers the moment of sending too, so that whoever has seen a delivery cannot send it anew
+later: a receiver refuses what is older than some minutes (docs/webhooks.md).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import json
+import time
+from collections.abc import Mapping
+
+from agentctl import __version__
+from agentctl.config.settings import Config
+from agentctl.deliver.policy import Policy, Result
+from agentctl.state.outbox import Delivery
+from agentctl.truth.event import Event
+from agentctl.wire import webhook
+
+SECRET = "AGENTCTL_WEBHOOK_SECRET"  # noqa: S105 - a name
+
+
+def signatures(secret: str, timestamp: int, body: bytes) -> dict[str, str]:
+    """Ours is of "TIMESTAMP.BODY"; the other, which many receivers know, of the body alone."""
+    key = secret.encode("utf-8", "surrogateescape")
+    ours = hmac.new(key, f"{timestamp}.".encode() + body, hashlib.sha256).hexdigest()
+    known = hmac.new(key, body, hashlib.sha256).hexdigest()
+    return {
+        "X-Agentctl-Signature": f"t={timestamp},v1={ours}",
+        "X-Hub-Signature-256": f"sha256={known}",
+    }
+
+
+def headers(event: str, delivery: str, attempt: int, body: bytes, secret: str | None) -> dict[str, str]:
+    timestamp = int(time.time())
+    return {
+        "Content-Type": "application/json",
+        "User-Agent": f"agentctl/{__version__}",
+        "X-Agentctl-Event": event,
+        "X-Agentctl-Delivery": delivery,
+        "X-Agentctl-Attempt": str(attempt),
+        "X-Agentctl-Timestamp": str(timestamp),
+        **(signatures(secret, timestamp, body) if secret else {}),
+    }
+
+
+def send(event: Event, delivery: str, attempt: int, url: str, secret: str | None) -> Result:
+    from agentctl.deliver.http import sent  # TLS costs some megabytes, and many never send anything
+
+    body = json.dumps(webhook.webhook(event, delivery), separators=(",", ":")).encode()
+    return sent(url, body, headers(event.type, delivery, attempt, body, secret))
+
+
+class Webhooks:
+    """Delivers to what is in the settings, and to an address that a delivery brings along."""
+
+    kind = "webhook"
+    policy = Policy()
+
+    def __init__(self, environ: Mapping[str, str]) -> None:
+        self._environ = environ
+
+    def knows(self, target: str, url: str | None, settings: Config) -> bool:
+        return url is not None or target in settings.webhooks
+
+    def deliver(self, delivery: Delivery, event: Event, settings: Config) -> Result:
+        if delivery.url is not None:
+            url, secret = delivery.url, self._environ.get(SECRET) or None
+        else:
+            hook = settings.webhooks[delivery.target]
+            url, secret = hook.url.value, hook.secret.value
+        return send(event, delivery.id, delivery.attempt, url, secret)

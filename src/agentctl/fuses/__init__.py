@@ -1,0 +1,1 @@
+"""Fuses: an action that fires when its time is up."""

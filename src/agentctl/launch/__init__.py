@@ -1,0 +1,1 @@
+"""Start agents, and see that they have started."""

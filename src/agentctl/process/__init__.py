@@ -1,0 +1,1 @@
+"""Processes to act on: handles, trees, our own programs, runs with a time limit."""

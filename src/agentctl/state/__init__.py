@@ -1,0 +1,1 @@
+"""Our own database: one table a file, all SQL is here."""

@@ -1,0 +1,1 @@
+"""Stop sessions, and prove that they stopped."""

@@ -1,0 +1,1 @@
+"""Text for people. No I/O, shared by every front end."""

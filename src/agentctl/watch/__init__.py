@@ -1,0 +1,1 @@
+"""Follow sessions: events, waiting for a state."""

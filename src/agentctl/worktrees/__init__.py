@@ -1,0 +1,1 @@
+"""Git worktrees for agents: make, list, judge and remove them."""

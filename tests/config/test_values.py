@@ -1,0 +1,128 @@
+"""What a value of each kind must look like."""
+
+import pytest
+
+from agentctl.config.values import Key, Kind, checked
+from agentctl.errors import UsageError
+
+HOME = {"HOME": "/home/me"}
+
+
+def _key(kind: Kind) -> Key:
+    return Key(kind, "V", "meaning", "example")
+
+
+@pytest.mark.parametrize(
+    ("kind", "given", "meant"),
+    [
+        ("text", "a b", "a b"),
+        ("program", "claude", "claude"),
+        ("program", "~/bin/claude", "/home/me/bin/claude"),
+        ("path", "~/x", "/home/me/x"),
+        ("path", "~", "/home/me"),
+        ("path", "/x", "/x"),
+        ("length", "3h", 10800.0),
+        ("length", 90, 90.0),
+        ("length", 1.5, 1.5),
+        ("size", "256M", 256 << 20),
+        ("size", "2GB", 2 << 30),
+        ("size", "2048k", 2 << 20),
+        ("size", 1 << 20, 1 << 20),
+        ("words", ["-a", "b c", ""], ("-a", "b c", "")),
+        ("words", "-a 'b c'", ("-a", "b c")),
+        ("words", [], ()),
+        ("number", 7, 7),
+        ("number", "9200", 9200),
+        ("flag", True, True),
+        ("flag", "0", False),
+        ("flag", "Yes", True),
+        ("url", "https://example.org", "https://example.org"),
+        ("events", ["session.*", "fuse.fired"], ("session.*", "fuse.fired")),
+        ("events", ["user.Deploy 7"], ("user.Deploy 7",)),
+    ],
+)
+def test_values(kind: Kind, given: object, meant: object) -> None:
+    assert checked(given, _key(kind), HOME) == meant
+
+
+@pytest.mark.parametrize(
+    ("kind", "given", "why"),
+    [
+        ("text", "", "empty"),
+        ("text", "  ", "empty"),
+        ("text", 7, "in quotes"),
+        ("text", ["a"], "in quotes"),
+        ("text", "a\0b", "NUL"),
+        ("path", "x", "begins with / or ~/"),
+        ("path", "~you/x", "begins with / or ~/"),
+        ("length", True, "in quotes"),
+        ("length", -1, "not a length of time"),
+        ("length", "soon", "not a length of time"),
+        ("length", float("nan"), "not a length of time"),
+        ("size", "lots", "a size of at least 1M"),
+        ("size", "1K", "a size of at least 1M"),
+        ("size", True, "in quotes"),
+        ("size", "9" * 30 + "G", "a size of at least 1M"),
+        ("size", -5, "a size of at least 1M"),
+        ("words", ["a", 1], "a list of texts"),
+        ("words", "'a", "No closing quotation"),
+        ("words", ["\0"], "a list of texts"),
+        ("number", True, "a whole number is wanted, not True"),
+        ("number", 1.5, "a whole number"),
+        ("number", "-1", "a whole number"),
+        ("number", 2**31 + 1, "from 0 to"),
+        ("flag", 1, "true or false"),
+        ("flag", "maybe", "true or false"),
+        ("url", "ftp://example.org", "https:// or http://"),
+        ("url", "https://", "with a host"),
+        ("url", "https://example.org/a b", "no blanks"),
+        ("url", 7, "in quotes"),
+        ("events", [], "never be told"),
+        ("events", ["session.wait"], "did you mean session.waiting"),
+        ("events", ["nothing.*"], "no pattern of one$"),
+        ("text", "caf\udce9", "not UTF-8 text"),
+        ("events", ["webhook.*"], "no pattern of one"),
+        ("events", ["session.[w]*"], "no pattern of one"),
+    ],
+)
+def test_not_values(kind: Kind, given: object, why: str) -> None:
+    with pytest.raises(UsageError, match=why) as caught:
+        checked(given, _key(kind), HOME)
+    assert caught.value.hint.startswith("example")
+
+
+def test_one_of_a_few() -> None:
+    few = _key("words")._replace(choices=("waiting", "failed"))
+    assert checked(["failed"], few, HOME) == ("failed",)
+    with pytest.raises(UsageError, match="'done' is not known here: waiting, failed"):
+        checked(["done"], few, HOME)
+    with pytest.raises(UsageError, match="'x' is not known here"):
+        checked("x", _key("text")._replace(choices=("a",)), HOME)
+
+
+def test_a_number_within_bounds() -> None:
+    port = _key("number")._replace(between=(0, 65535))
+    assert checked(65535, port, HOME) == 65535
+    with pytest.raises(UsageError, match="from 0 to 65535 is wanted, not 65536"):
+        checked(65536, port, HOME)
+
+
+@pytest.mark.parametrize("given", [12345, ["12345"], "12345\0"])
+def test_a_secret_is_not_repeated(given: object) -> None:
+    with pytest.raises(UsageError) as caught:
+        checked(given, _key("text")._replace(secret=True), HOME)
+    assert "12345" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "url", ["ftp://me:12345@example.org", "https://me:12345@", "http://me:12345@h:x/"]
+)
+def test_an_address_that_is_none_is_not_repeated(url: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        checked(url, _key("url"), HOME)
+    assert "12345" not in str(caught.value)
+
+
+def test_a_path_and_a_secret_may_hold_any_bytes() -> None:
+    assert checked("/caf\udce9", _key("path"), HOME) == "/caf\udce9"
+    assert checked("caf\udce9", _key("text")._replace(secret=True), HOME) == "caf\udce9"

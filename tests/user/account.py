@@ -1,0 +1,45 @@
+"""A user account that exists for one run: a free uid, and a passwd and a group file that list it."""
+
+from __future__ import annotations
+
+import os
+import pwd
+from pathlib import Path
+from typing import NamedTuple
+
+NAME = "agentctl-test"
+# Below 60000 the numbers are a machine's own to hand out; service managers use those above.
+FIRST, LAST = 50_000, 59_999
+
+
+class Account(NamedTuple):
+    uid: int
+    home: Path
+
+    def passwd(self, listed: str) -> str:
+        return f"{_ended(listed)}{NAME}:x:{self.uid}:{self.uid}::{self.home}:/bin/sh\n"
+
+    def group(self, listed: str) -> str:
+        return f"{_ended(listed)}{NAME}:x:{self.uid}:\n"
+
+
+def free_uid() -> int:
+    """A uid without an account and without a process, so that every process that has it is ours."""
+    used = {entry.pw_uid for entry in pwd.getpwall()} | set(processes().values())
+    return next(uid for uid in range(FIRST, LAST + 1) if uid not in used)
+
+
+def processes() -> dict[int, int]:
+    """The uid of every process."""
+    found = {}
+    for name in os.listdir("/proc"):
+        if name.isdigit():
+            try:
+                found[int(name)] = os.stat(f"/proc/{name}").st_uid
+            except (FileNotFoundError, ProcessLookupError):
+                continue
+    return found
+
+
+def _ended(text: str) -> str:
+    return text if not text or text.endswith("\n") else f"{text}\n"
