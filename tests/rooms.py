@@ -7,14 +7,14 @@ seen from outside, and end with the test.
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 import pytest
 
 from agentctl.testing import Stage
-from tests.running import SOURCES, Ran, environ_of
+from tests.running import SOURCES, Ran, environ_of, kept_running
 from tests.waiting import DEADLINE
 
 NAMESPACES = ("user", "mnt")
@@ -76,22 +76,12 @@ class Room:
         assert ran.code == 0, ran.err
         return ran.out.strip()
 
-    @contextmanager
-    def started(self, stage: Stage, *words: str, **more: str) -> Iterator["subprocess.Popen[bytes]"]:
+    def started(
+        self, stage: Stage, *words: str, **more: str
+    ) -> AbstractContextManager["subprocess.Popen[bytes]"]:
         """An interpreter with these words that goes on; ended when the test is done with it."""
-        child = subprocess.Popen(
-            self.command(sys.executable, *words),
-            env=_environ_of(stage, **more),
-            cwd=stage.root,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-        )
-        try:
-            yield child
-        finally:
-            child.kill()
-            child.communicate()
+        command = self.command(sys.executable, *words)
+        return kept_running(command, _environ_of(stage, **more), stage.root, subprocess.PIPE)
 
     def limit(self, what: str, number: int) -> None:
         """Of this namespace, such as `max_inotify_instances`. Skips the test where that is forbidden."""

@@ -11,7 +11,7 @@ import sys
 import tempfile
 import termios
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -101,21 +101,24 @@ def agentctl_as_stranger(environ: Mapping[str, str], *words: str) -> Ran:
 
 
 @contextmanager
-def started(stage: Stage, *words: str, **more: str) -> Iterator[subprocess.Popen[bytes]]:
-    """One that goes on; ended when the test is done with it."""
+def kept_running(
+    command: Sequence[str], environ: Mapping[str, str], cwd: Path, stdin: int = subprocess.DEVNULL
+) -> Iterator[subprocess.Popen[bytes]]:
+    """A program that goes on; ended when the test is done with it."""
     child = subprocess.Popen(
-        [sys.executable, "-m", "agentctl", *words],
-        env=environ_of(stage, **more),
-        cwd=stage.root,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
+        command, env=environ, cwd=cwd, stdin=stdin, stdout=subprocess.PIPE, stderr=subprocess.PIPE
     )
     try:
         yield child
     finally:
         child.kill()
         child.communicate()
+
+
+def started(stage: Stage, *words: str, **more: str) -> AbstractContextManager[subprocess.Popen[bytes]]:
+    """One that goes on; ended when the test is done with it."""
+    command = [sys.executable, "-m", "agentctl", *words]
+    return kept_running(command, environ_of(stage, **more), stage.root)
 
 
 def read_until(child: subprocess.Popen[bytes], wanted: bytes) -> bytes:

@@ -34,6 +34,14 @@ def test_a_source_error_says_where_and_why() -> None:
 
 
 def test_each_kind_of_source_error_has_a_word_of_its_own() -> None:
-    kinds = [leaf.kind for leaf in SourceError.__subclasses__()]
+    kinds = [leaf.kind for leaf in SourceError.__subclasses__() if leaf is not errors.Passing]
     assert len(set(kinds)) == len(kinds)
     assert set(kinds) == {"gone", "forbidden", "malformed", "unsupported"}
+
+
+def test_what_passes_is_no_refusal() -> None:
+    """Whoever passes over what the kernel withholds must not pass over a limit that is reached. The
+    word that people see is the same."""
+    for passing, kind in ((errors.Passing, "forbidden"), (errors.Exhausted, "exhausted")):
+        assert not issubclass(passing, errors.Forbidden)
+        assert passing.kind == kind

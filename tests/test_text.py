@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 import agentctl
 from agentctl import text
 from tests.cli import hostile
-from tests.cli.printed import offences
+from tests.cli.printed import offences, respell
 
 ANY_TEXT = st.text(st.characters(exclude_categories=()), max_size=60)
 
@@ -185,12 +185,20 @@ def test_the_hostile_text_is_hostile() -> None:
 
 # Printed as it is, and why.
 AS_IT_IS = {
-    "__main__.py": "interrupt.args",  # harmless where it is raised, which is looked at as well
-    "answer.py": "answer.err",  # made of `footer` and `failed`
-    "fast_client.py": "out err why",  # the daemon's answer, made by the same functions; our own word
-    "completion.py": "harmless(name)",  # others are left out
-    "config.py": "file",  # the path of our own settings, for a script to use
-    "rehearsed.py": "step['step'] agent['adapter'] {head}",  # words of our own recipes
+    # harmless where it is raised, which is looked at as well
+    ("__main__.py", "''.join((f'agentctl: {told}\\n' for told in interrupt.args))"),
+    ("answer.py", "answer.err"),  # made of `footer` and `failed`
+    # the daemon's answer, made by the same functions; our own word
+    ("fast_client.py", "out"),
+    ("fast_client.py", "err"),
+    ("fast_client.py", "f'agentctl: not by the daemon: {why or type(why).__name__}\\n'"),
+    # others are left out
+    ("completion.py", "''.join((f'{name}\\n' for name in names if name and harmless(name)))"),
+    ("config.py", "file"),  # the path of our own settings, for a script to use
+    # words of our own recipes
+    ("rehearsed.py", "f'{head} {told}'"),
+    ("rehearsed.py", "f\"  {act:<16}{step['step']:<12}{step['expected']:<9}{state}{more}\""),
+    ("rehearsed.py", "f\"{agent['adapter']} {state}{count}{text.one_line(why)}\""),
 }
 
 
@@ -198,13 +206,8 @@ def test_whatever_is_printed_is_made_harmless_first() -> None:
     """Looks into the source for prints of what others wrote, as it is."""
     sources = [Path(agentctl.__file__).parent / "__main__.py"]
     sources += sorted((Path(agentctl.__file__).parent / "cli").rglob("*.py"))
-    found = [each for path in sources for each in offences(path)]
-    assert [each for each in found if not _is_known(each)] == []
-
-
-def _is_known(offence: str) -> bool:
-    file, _, what = offence.partition(":")
-    return any(word in what for word in AS_IT_IS.get(file, "").split())
+    found = {each for path in sources for each in offences(path)}
+    assert found == {(name, respell(expression)) for name, expression in AS_IT_IS}
 
 
 def test_a_print_of_what_others_wrote_is_found(tmp_path: Path) -> None:
@@ -222,9 +225,9 @@ def test_a_print_of_what_others_wrote_is_found(tmp_path: Path) -> None:
         "    print('\\n'.join(f'- {each}' for each in session), file=sys.stderr)\n"
         "    sys.stdout.write(paint(title, 'red'))\n"
     )
-    assert [each.partition(": ")[0] for each in sorted(offences(source))] == [
-        "verb.py:10",
-        "verb.py:11",
-        "verb.py:7",
-        "verb.py:9",
-    ]
+    assert set(offences(source)) == {
+        ("verb.py", "title"),
+        ("verb.py", "f'its title is {raw}'"),
+        ("verb.py", "'\\n'.join((f'- {each}' for each in session))"),
+        ("verb.py", "paint(title, 'red')"),
+    }

@@ -14,9 +14,9 @@ AgentctlError                 exit 1  it failed
 └── SourceError                    1  one source of facts could not be read
     ├── Gone                          it is not there (any more)
     ├── Forbidden                     the kernel refuses us
-    │   ├── Passing                   for now: the disk is full, or another program holds it
-    │   │   └── Exhausted             a limit of this machine or user is reached
     │   └── Untrusted              4  another user owns our own file, or may write to it
+    ├── Passing                       for now: the disk is full, or another program holds it
+    │   └── Exhausted                 a limit of this machine or user is reached
     ├── Malformed                     it is there and makes no sense
     └── Unsupported                   this kernel or version cannot tell
 
@@ -107,20 +107,22 @@ class Forbidden(SourceError):
     kind = "forbidden"
 
 
-class Passing(Forbidden):
-    """Who has the time tries again."""
+class Untrusted(Forbidden):
+    """What it says may be another user's words: it is neither believed nor run."""
+
+    exit_code = 4
+
+
+class Passing(SourceError):
+    """Who has the time tries again. No refusal: whoever passes over those must not pass over this."""
+
+    kind = "forbidden"
 
 
 class Exhausted(Passing):
     """The message names the limit to raise."""
 
     kind = "exhausted"
-
-
-class Untrusted(Forbidden):
-    """What it says may be another user's words: it is neither believed nor run."""
-
-    exit_code = 4
 
 
 class Malformed(SourceError):

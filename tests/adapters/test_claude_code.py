@@ -12,11 +12,12 @@ from unittest.mock import patch
 import pytest
 
 from agentctl.adapters.claude_code import ClaudeCode, pid_record
+from agentctl.adapters.claude_code.argv import is_prompted
 from agentctl.adapters.claude_code.transcript import read_ended, read_live, slug
 from agentctl.system import files
 from agentctl.testing import AdapterContract, Puppet
 from agentctl.truth.look import Look
-from agentctl.truth.model import Evidence, Session, Tokens
+from agentctl.truth.model import Evidence, Exit, Launch, Session, Tokens
 from agentctl.truth.survey import Wanted
 from tests.fakes.claude import ClaudeStage
 from tests.fakes.containers import UNSHARE, need_containers
@@ -987,3 +988,88 @@ def test_project_directories_are_named_after_the_path() -> None:
     long = slug("/" + "a" * 300)
     assert long[:201] == "-" + "a" * 199 + "-"
     assert long[201:].isalnum()
+
+
+# versions on Node
+
+
+NODE = {"FAKE_ARGV": "claude", "FAKE_COMM": "claude"}
+
+
+@pytest.fixture
+def node(tmp_path: Path) -> Iterator[ClaudeStage]:
+    stage = ClaudeStage(tmp_path)
+    stage.alias = "node"
+    yield stage
+    stage.close()
+
+
+def test_a_guess_does_not_hide_a_process_whose_neighbour_is_proven(node: ClaudeStage) -> None:
+    """Both are in one directory; only one has a record, and only that one has written."""
+    proven = node.start(environ=NODE)
+    proven.do("work")
+    silent = node.start(environ={**NODE, **BARE})
+    rows = {s.seen.owner.pid: s for s in node.survey().sessions if s.seen.owner is not None}
+    assert set(rows) == {proven.pid, silent.pid}
+    assert rows[proven.pid].seen.session_id == proven.session_id
+    assert rows[silent.pid].seen.session_id is None
+
+
+def test_a_launched_session_that_ended_is_nobody_elses(node: ClaudeStage) -> None:
+    """Its shim recorded the end. A process without a record in the same directory did not write it."""
+    silent = node.start(environ={**NODE, **BARE})
+    ended = node.start(environ=NODE)
+    ended.do("work")
+    ended.do("rest")
+    session_id = ended.session_id
+    assert session_id is not None
+    ended.finish()
+    written = node.transcript(session_id).stat().st_mtime
+    look = Look.take(node.environ).scoped("claude-code")
+    note = Launch("1a", ended.identity, session_id, adapter="claude-code")
+    look.owned = tuple(p for p in look.table.values() if p.pid == silent.pid)
+    for at, owners in ((written + 0.01, []), (written - 1, [silent.pid])):
+        look.notes = {ended.identity: note._replace(ended=Exit(0, at, "/exit"))}
+        rows = [seen for seen in ClaudeCode().live(look) if seen.session_id == session_id]
+        assert [seen.owner.pid for seen in rows if seen.owner is not None] == owners
+
+
+def test_a_native_binary_is_claude_in_an_editors_terminal(stage: ClaudeStage) -> None:
+    """The terminal passes on the variable that makes the editor's own binary Node."""
+    puppet = stage.start(environ={"ELECTRON_RUN_AS_NODE": "1", **BARE})
+    assert stage.row_of(puppet) is not None
+
+
+def test_a_record_without_a_start_that_names_a_live_process_ends_nothing(
+    stage: ClaudeStage,
+) -> None:
+    """The process is not recognised as Claude, but its number, its directory and the times fit."""
+    stage.alias = "strange"
+    puppet = stage.start()
+    puppet.do("work")
+    puppet.do("rest")
+    record = json.loads(stage.record(puppet).read_text())
+    del record["procStart"]
+    stage.record(puppet).write_text(json.dumps(record))
+    (row,) = [s for s in stage.survey(Wanted()).sessions if s.seen.session_id == puppet.session_id]
+    assert row.verdict.status == "unknown"
+    assert f"names pid {puppet.pid}" in row.verdict.reason
+    puppet.kill()
+    (row,) = [s for s in stage.survey(Wanted()).sessions if s.seen.session_id == puppet.session_id]
+    assert row.verdict.status == "stopped"
+
+
+@pytest.mark.parametrize(
+    ("argv", "prompted"),
+    [
+        (("claude", "-p", "fix it"), True),
+        (("claude", "--print", "fix it"), True),
+        (("claude", "-p", "fix it", "--input-format=text"), True),
+        (("claude", "-p", "--input-format", "text"), True),
+        (("claude", "-p", "text", "--input-format", "stream-json"), False),
+        (("claude", "-p", "--input-format=stream-json"), False),
+        (("claude", "fix it"), False),
+    ],
+)
+def test_who_has_its_prompt_from_the_start(argv: tuple[str, ...], prompted: bool) -> None:
+    assert is_prompted(argv) == prompted

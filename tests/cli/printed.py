@@ -27,15 +27,20 @@ TRUSTED = {
 BELIEVED = {"pid", "code", "seconds", "how", "level", "signals", "version", "strerror"}
 
 
-def offences(path: Path) -> Iterator[str]:
-    """Each print of something that nobody has made harmless: its line, and what it is."""
+def offences(path: Path) -> Iterator[tuple[str, str]]:
+    """Each print of something that nobody has made harmless: the file's name, and what it is."""
     tree = ast.parse(path.read_text())
     for function in ast.walk(tree):
         if isinstance(function, ast.FunctionDef):
             for call in _own(function, ast.Call):
                 for argument in _printed(call):
                     if not Reader(function).harmless(argument):
-                        yield f"{path.name}:{call.lineno}: {ast.unparse(argument)}"
+                        yield path.name, ast.unparse(argument)
+
+
+def respell(expression: str) -> str:
+    """As `offences` spells it: each Python has its own quotes."""
+    return ast.unparse(ast.parse(expression, mode="eval"))
 
 
 def _own(function: ast.FunctionDef, kind: type[ast.Call]) -> Iterator[ast.Call]:

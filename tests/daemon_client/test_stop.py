@@ -61,14 +61,17 @@ def test_one_that_is_suspended_is_continued_to_end(stage: DemoStage) -> None:
 def test_one_that_hangs_is_killed_if_that_is_wanted(stage: DemoStage) -> None:
     command = [sys.executable, "-c", DEAF, home_of(stage)]
     with subprocess.Popen(command, env=environ_of(stage), stdout=subprocess.PIPE) as child:
-        assert child.stdout is not None
-        assert child.stdout.readline() == b"held\n"
-        with pytest.raises(TimedOut, match="has not ended within"):
-            stop.end(home_of(stage), patience=0.2, grace=0.2)
-        assert child.poll() is None
-        ended = stop.end(home_of(stage), force=True, patience=0.2, grace=5.0)
-        assert (ended.pid, ended.how) == (child.pid, "SIGKILL")
-        assert child.wait(20) == -signal.SIGKILL
+        try:
+            assert child.stdout is not None
+            assert child.stdout.readline() == b"held\n"
+            with pytest.raises(TimedOut, match="has not ended within"):
+                stop.end(home_of(stage), patience=0.2, grace=0.2)
+            assert child.poll() is None
+            ended = stop.end(home_of(stage), force=True, patience=0.2, grace=5.0)
+            assert (ended.pid, ended.how) == (child.pid, "SIGKILL")
+            assert child.wait(20) == -signal.SIGKILL
+        finally:
+            child.kill()
 
 
 def test_a_process_that_a_forged_file_names_is_not_touched(tmp_path: Path) -> None:

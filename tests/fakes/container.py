@@ -9,15 +9,11 @@ its files. What it mounts is seen by nobody else.
 
 from __future__ import annotations
 
-import os
-import shutil
-import subprocess
 from pathlib import Path
-
-import pytest
 
 from agentctl.system import proc
 from agentctl.testing import Puppet, Stage
+from tests import namespaces
 
 HIDDEN_HOME = 'mount -t tmpfs none "$HOME"'  # our namespace shows it nowhere
 # A directory that we see, too, under another name: an image or a volume.
@@ -26,14 +22,8 @@ VISIBLE_HOME = 'mkdir -p "$TMPDIR/volume" && mount --bind "$TMPDIR/volume" "$HOM
 
 def unshare(*, pids: bool = True) -> list[str]:
     """The command that makes the namespaces; skips the test where there can be none."""
-    if (program := shutil.which("unshare")) is None:
-        pytest.skip("needs unshare(1)")
-    own = ["--pid", "--fork", "--kill-child", "--mount-proc"] if pids else []
-    words = [program, "--mount", *own, *([] if os.geteuid() == 0 else ["--map-root-user"])]
-    tried = subprocess.run([*words, "true"], capture_output=True, text=True, check=False)
-    if tried.returncode:
-        pytest.skip(f"no namespaces here: {tried.stderr.strip()}")
-    return words
+    own = ("--pid", "--fork", "--kill-child", "--mount-proc") if pids else ()
+    return namespaces.unshare("--mount", *own)
 
 
 def contained(kind: type[Stage], root: Path, script: str, *, pids: bool = True) -> Stage:

@@ -7,12 +7,19 @@ import shutil
 import signal
 from pathlib import Path
 
+import pytest
+
 from agentctl import paths
-from agentctl.fuses.expire import RECHECK, expire
+from agentctl.errors import Refused
+from agentctl.fuses.expire import RECHECK, _ask_again, expire
+from agentctl.launch.shim import shim
+from agentctl.process.ours import LAUNCH
 from agentctl.process.tree import Family
 from agentctl.state import db, fuse_firing, fuses, journal, launch_writes, launches
+from agentctl.stop import plan, stop
 from agentctl.system import proc
 from agentctl.system.pidfd import Handle
+from tests.ending import play_on
 from tests.fakes.demo import DemoStage
 from tests.running import agentctl_of
 from tests.waiting import until
@@ -164,3 +171,47 @@ def test_a_cancelled_timeout_that_is_forgotten_ends_nobody(stage: DemoStage) -> 
     assert expire(stage.environ["AGENTCTL_HOME"], timeout.launch_id) is None
     (live,) = stage.survey().sessions
     assert live.seen.session_id == session_id
+
+
+def test_without_our_state_others_that_were_started_there_are_spared(stage: DemoStage) -> None:
+    """As `stop` spares them: a person may sit at a terminal that a tool of the agent has opened."""
+    session_id = _launched(stage, "--timeout", "1h")
+    (timeout,) = fuses.lit(_notes(stage))
+    assert timeout.launch_id is not None
+    other = stage.start(stage.root / "elsewhere", environ={LAUNCH: timeout.launch_id})
+    other.do("rest")
+    shutil.rmtree(stage.environ["AGENTCTL_HOME"])
+    _ring(timeout.launch_id)
+    until(lambda: len(stage.processes()) <= 1, "agent, tool and shim are gone")
+    assert stage.session(session_id).verdict.status == "stopped"
+    assert stage.session(other.session_id or "").verdict.status == "idle"
+
+
+@pytest.mark.parametrize("module", [plan, stop])
+def test_without_our_notes_it_ends_also_where_it_cannot_be_stopped(
+    stage: DemoStage, monkeypatch: pytest.MonkeyPatch, module: object
+) -> None:
+    """A third party's stop plan may fail in any way, and so may what follows: that is said."""
+
+    def fails(*_: object, **__: object) -> None:
+        raise ZeroDivisionError("broken") if module is plan else Refused("broken")
+
+    _launched(stage, "--timeout", "1h")
+    (timeout,) = fuses.lit(_notes(stage))
+    assert timeout.launch_id is not None
+    folder = Path(launches.folder(_notes(stage), timeout.launch_id))
+    for file in Path(stage.environ["AGENTCTL_HOME"]).glob("state.db*"):
+        file.unlink()
+    monkeypatch.setattr(module, "plan" if module is plan else "stop", fails)
+    play_on(stage, monkeypatch)
+    assert expire(stage.environ["AGENTCTL_HOME"], timeout.launch_id) is None
+    until(lambda: stage.processes() == [], "agent, tool and shim are gone")
+    assert "broken" in (folder / "expire").read_text()
+
+
+@pytest.mark.parametrize("place", ["/dev/full", "/no/such/folder/again"])
+def test_on_a_full_disk_the_shim_is_told_to_ask_again(place: str) -> None:
+    """When, it cannot be told: it knows a time of its own."""
+    with pytest.raises(SystemExit) as left:
+        _ask_again(place, 5.0)
+    assert left.value.code == shim.AGAIN

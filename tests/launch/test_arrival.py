@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import sys
 from collections.abc import Iterator
@@ -13,7 +14,7 @@ import pytest
 from agentctl import paths
 from agentctl.adapters.plans import Command
 from agentctl.errors import Malformed, StartFailed, Unreachable
-from agentctl.launch import arrival
+from agentctl.launch import arrival, exit_record
 from agentctl.launch.order import Order, Wish, prepared
 from agentctl.launch.start import launch
 from agentctl.state import launch_writes, launches, locks
@@ -141,10 +142,17 @@ def test_a_success_that_did_nothing_is_none(stage: DemoStage) -> None:
         start(stage, again._replace(command=idle, before=since))
 
 
-def test_how_it_ended_where_nobody_can_tell(tmp_path: Path) -> None:
+def test_how_it_ended_where_nobody_can_tell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The launch has failed anyway, and that is what is to be told."""
-    folder = tmp_path / "launches" / "1a"
-    assert arrival.how_it_ended(str(folder), "1a") is None, "deleted"
+    monkeypatch.setattr(exit_record, "LAST_WORD", 0.05)
+    notes = paths.notes_file(str(tmp_path))
+    folder = Path(launches.folder(notes, "1a"))
+    assert arrival.how_it_ended(notes, "1a") is None, "deleted"
     folder.mkdir(parents=True)
+    assert arrival.how_it_ended(notes, "1a") is None, "nothing written"
     (folder / "exit").write_text('{"code"')
-    assert arrival.how_it_ended(str(folder), "1a") is None, "half a record"
+    assert arrival.how_it_ended(notes, "1a") is None, "half a record"
+    (folder / "exit").write_text(json.dumps({"code": 3, "at": 1.0}))
+    record = arrival.how_it_ended(notes, "1a")
+    assert record is not None
+    assert record.code == 3

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-import signal
+import shutil
 import subprocess
 import sys
 import time
@@ -19,10 +19,9 @@ from agentctl.launch import finish, hooks
 from agentctl.launch import folder as output
 from agentctl.process import ours
 from agentctl.sessions import query
-from agentctl.state import launch_writes, launches
+from agentctl.state import launch_writes, launches, locks
 from agentctl.system import proc
 from agentctl.system.identity import ProcessIdentity
-from agentctl.system.pidfd import Handle
 from agentctl.truth.model import Exit, Launch
 from agentctl.truth.survey import Survey
 from tests.ending import kill
@@ -331,32 +330,51 @@ def test_it_is_known_as_what_it_was_before(stage: DemoStage) -> None:
     assert _lines(stage) == ["agentctl-shim"]
 
 
-def test_a_wrapper_that_is_killed_is_not_the_end_of_the_agent(stage: DemoStage) -> None:
-    wrapper, over, log = stage.root / "wrapper", stage.root / "over", stage.root / "log"
+def _wrapped(stage: DemoStage, *words: str) -> tuple[ProcessIdentity, ProcessIdentity]:
+    """An agent that was launched by a wrapper, and the wrapper."""
+    wrapper = stage.root / "wrapper"
     # a shell gives what it starts in the background no standard input, unless it is told to
     wrapper.write_text(f'#!/bin/sh\nexec 3<&0\n{sys.executable} "$@" <&3 &\nwait\n')
     wrapper.chmod(0o755)
-    hook = f"test -e {over} && echo after >> {log} || echo before >> {log}"
     ran = agentctl_of(
-        stage, "launch", "demo", "-p", "work 600", "--on-complete", hook,
-        AGENTCTL_ADAPTER_DEMO_BINARY=str(wrapper),
-    )  # fmt: skip
+        stage, "launch", "demo", "-p", "work 600", *words, AGENTCTL_ADAPTER_DEMO_BINARY=str(wrapper)
+    )
     assert ran.code == 0, ran.err
     (session,) = stage.survey().sessions
     owner = session.seen.owner
     assert owner is not None
     parent = proc.read_process(owner.parent, owner.identity.boot)
     assert parent.comm == "wrapper"
-    with Handle(parent.identity) as handle:
-        handle.signal(signal.SIGKILL)
-        assert handle.wait(20)
+    return owner.identity, parent.identity
+
+
+def test_a_wrapper_that_is_killed_is_not_the_end_of_the_agent(stage: DemoStage) -> None:
+    over, log = stage.root / "over", stage.root / "log"
+    hook = f"test -e {over} && echo after >> {log} || echo before >> {log}"
+    agent, wrapper = _wrapped(stage, "--on-complete", hook)
+    kill(wrapper)
     until(lambda: log.exists() or any(_waits(p) for p in stage.processes()), "it waits for the agent")
     over.touch()
-    with Handle(owner.identity) as handle:
-        handle.signal(signal.SIGKILL)
-        assert handle.wait(20)
+    kill(agent)
     until(log.exists, "the hook has run")
     assert log.read_text() == "after\n"
+
+
+def test_nor_where_our_notes_are_lost(stage: DemoStage) -> None:
+    """What the shim tells of its launch is told for as long as the agent lives: above all its lock."""
+    agent, wrapper = _wrapped(stage)
+    shutil.rmtree(stage.environ["AGENTCTL_HOME"])
+    kill(wrapper)
+    until(lambda: _settled(stage), "it waits for the agent, or has left")
+    (lock,) = locks.held(paths.notes_file(stage.environ["AGENTCTL_HOME"]))
+    assert (lock.identity, lock.noted) == (agent, False)
+    kill(agent)
+    until(lambda: stage.processes() == [], "it has left")
+
+
+def _settled(stage: DemoStage) -> bool:
+    heirs = [process for process in stage.processes() if process.comm != "demo-agent"]
+    return not heirs or any(_waits(process) for process in heirs)
 
 
 def _waits(process: proc.Process) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import select
 import subprocess
 import sys
 from pathlib import Path
@@ -45,18 +46,25 @@ def test_one_waits_until_the_first_is_over(tmp_path: Path) -> None:
     state, database = str(tmp_path), str(tmp_path / "agent.db")
     one = first_run.Turn(state, database)
     program = (
-        "import sys; from agentctl.launch.first_run import Turn; Turn(*sys.argv[1:]); print('mine')"
+        "import sys; from agentctl.launch.first_run import Turn; turn = Turn(*sys.argv[1:]); "
+        "print('mine', flush=True); sys.stdin.read()"
     )
-    other = subprocess.Popen(
-        [sys.executable, "-c", program, state, database], stdout=subprocess.PIPE, text=True
-    )
-    until(lambda: Path(f"/proc/{other.pid}/fd").exists() and _has_it_open(other.pid), "it is waiting")
-    assert other.poll() is None
-    Path(database).touch()  # it is there, and not ready
-    assert other.poll() is None
-    one.over()
-    one.over()
-    assert other.communicate(timeout=20)[0] == "mine\n"
+    with subprocess.Popen(
+        [sys.executable, "-c", program, state, database],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as other:
+        try:
+            assert other.stdout is not None
+            until(lambda: _has_it_open(other.pid), "it has come to the lock")
+            Path(database).touch()  # it is there, and not ready
+            assert not select.select([other.stdout], [], [], 10 * first_run.BEAT)[0], "it did not wait"
+            one.over()
+            one.over()
+            assert other.communicate(timeout=20)[0] == "mine\n"
+        finally:
+            other.kill()
 
 
 def _has_it_open(pid: int) -> bool:

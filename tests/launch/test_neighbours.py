@@ -44,7 +44,7 @@ def test_who_counts(tmp_path: Path) -> None:
     ended, odd = _session(None, str(tmp_path)), _session(init, "not/a\0path")
     init._cwd, init._described = None, True
     assert neighbours.beside(mine, [there, linked, ended, odd, mine]) == [there, linked]
-    assert neighbours.sentence([there, linked]).startswith("demo s (pid 7) and 1 more works in")
+    assert neighbours.sentence([there, linked]).startswith("demo s (pid 7) and 1 more work in")
     assert neighbours.beside(mine._replace(launch=None), [there]) == []
     us = proc.read_process(os.getppid(), proc.boot_id())
     assert neighbours.beside(mine, [_session(us, str(tmp_path))]) == []  # we are called by it

@@ -298,7 +298,7 @@ def test_the_cache_forgets_files_that_are_gone(state: State, tmp_path: Path) -> 
     file = paths.cache_file(state.path)
     cache.save(file, {str(tmp_path / name): entry for name in ("there", "gone", "there/below")})
     would = state.prune(dry_run=True)
-    assert would == [Pruned("cache", "2", "what files said that do not exist any more")]
+    assert would == [Pruned("cache", "2", "cached facts of files that no longer exist")]
     assert len(cache.load(file)) == 3
     assert state.prune() == would
     assert list(cache.load(file)) == [str(tmp_path / "there")]

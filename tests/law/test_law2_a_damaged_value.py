@@ -129,13 +129,15 @@ def of_database(path: Path, session_id: str) -> Iterator[Spot]:
 
 
 def of_column(path: Path, table: str, rowid: int, column: str, value: object) -> Iterator[Spot]:
-    def put(given: object) -> None:
+    def put(given: object, expression: str = "?") -> None:
         with closing(sqlite3.connect(path)) as db, db:
-            db.execute(f"update {table} set {column} = ? where rowid = ?", (given, rowid))
+            db.execute(f"update {table} set {column} = {expression} where rowid = ?", (given, rowid))
 
     def put_plain(text: str) -> None:
-        number = text if text.startswith(('"', "[", "{", "N")) else float(text)
-        put(number)
+        if text.startswith('"'):  # the text itself, also one that Python does not write as UTF-8
+            put(json.loads(text).encode("utf-8", "surrogatepass"), "cast(? as text)")
+        else:
+            put(text if text.startswith(("[", "{", "N")) else float(text))
 
     yield Spot(f"{table}.{column}", put_plain, lambda: put(value))
     if isinstance(value, str) and value.startswith("{"):

@@ -3,7 +3,6 @@ wrapper's name, a release's, any name at all; it may run on Node, or under an em
 
 import os
 import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -14,7 +13,8 @@ from agentctl.testing.player import wait_for_program
 from agentctl.truth.survey import Wanted
 from tests.fakes.claude import ClaudeStage
 from tests.fakes.stages import named
-from tests.law.asking import LIVE, agentctl_json, environ_of, working
+from tests.law.asking import LIVE, agentctl_json, working
+from tests.running import agentctl_of
 
 NAMES = {
     "claude-code": ("claude", ".claude-wrapped", "claude-code", "helper"),
@@ -48,14 +48,12 @@ def test_a_renamed_agent_that_was_killed_is_stopped(renamed: Stage) -> None:
     assert (verdict.status, verdict.outcome) == ("stopped", "killed"), verdict.reason
 
 
-def test_stop_and_wait_do_not_take_a_renamed_agent_for_an_ended_one(renamed: Stage) -> None:
+def test_wait_and_resume_do_not_take_a_renamed_agent_for_an_ended_one(renamed: Stage) -> None:
     _, session_id = working(renamed)
-    command = [sys.executable, "-m", "agentctl", "wait", session_id, "--timeout", "1s"]
-    done = subprocess.run(command, env=environ_of(renamed), cwd=renamed.root, check=False, timeout=60)
-    assert done.returncode == 124, "wait took it for ended"
-    resumed = [sys.executable, "-m", "agentctl", "resume", session_id, "go on", "--dry-run"]
-    done = subprocess.run(resumed, env=environ_of(renamed), cwd=renamed.root, check=False, timeout=60)
-    assert done.returncode == 4, "resume would start a second writer"
+    ran = agentctl_of(renamed, "wait", session_id, "--timeout", "1s")
+    assert ran.code == 124, ("wait took it for ended", ran)
+    ran = agentctl_of(renamed, "resume", session_id, "go on", "--dry-run")
+    assert ran.code == 4, ("resume would start a second writer", ran)
 
 
 def test_through_a_link_of_another_name(tmp_path: Path) -> None:

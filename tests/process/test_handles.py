@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from agentctl.errors import Exhausted
 from agentctl.process.handles import Targets, kill_all
 from agentctl.system import proc
 from agentctl.system.pidfd import Handle
@@ -67,6 +68,21 @@ def test_a_suspended_one_is_woken_to_hear_it(three: list[Stranger]) -> None:
         until(lambda: three[0].process.state == "T", "it is suspended")
         targets.signal(signal.SIGTERM)
         assert targets.wait(LONG)
+
+
+def test_for_want_of_a_descriptor_nobody_is_another_user(
+    three: list[Stranger], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(identity: object) -> None:
+        raise Exhausted("proc:7", "too many open files")
+
+    with Targets() as targets:
+        targets.open([three[0].process])
+        with monkeypatch.context() as patched:
+            patched.setattr(proc, "current", refuse)
+            with pytest.raises(Exhausted):
+                targets.signal(signal.SIGCONT)
+        assert [left.why for left in targets.survivors()] == ["s0: does not end"]
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can be two users")

@@ -11,10 +11,11 @@ from hypothesis import strategies as st
 from agentctl.process import ours
 from agentctl.process.kinship import Tree
 from agentctl.process.ours import HOOK, LAUNCH
-from agentctl.process.tree import SHIM, Family, inside, is_control
+from agentctl.process.tree import Family, inside, is_control
 from agentctl.system import proc
 from agentctl.system.identity import ProcessIdentity
 from agentctl.system.proc import Process
+from agentctl.system.program import SHIM
 from agentctl.testing import Puppet
 from agentctl.testing.player import wait_for_program
 from agentctl.truth.judge import judge

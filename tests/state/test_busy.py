@@ -6,6 +6,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -57,16 +58,21 @@ class Writer:
             handle.signal(number)
 
 
-def started(stage: DemoStage, *words: str) -> "subprocess.Popen[bytes]":
-    child = subprocess.Popen(
+@contextmanager
+def started(stage: DemoStage, *words: str) -> Iterator[Writer]:
+    """In the middle of its writing; ended when the test is done with it."""
+    with subprocess.Popen(
         [sys.executable, "-c", WRITES, *words],
         env=environ_of(stage),
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
-    )
-    assert child.stdout is not None
-    assert child.stdout.readline() == b"in the middle\n"
-    return child
+    ) as child:
+        try:
+            assert child.stdout is not None
+            assert child.stdout.readline() == b"in the middle\n"
+            yield Writer(child)
+        finally:
+            child.kill()
 
 
 @pytest.fixture
@@ -78,10 +84,8 @@ def path(tmp_path: Path) -> str:
 
 @pytest.fixture
 def writer(stage: DemoStage, path: str) -> Iterator[Writer]:
-    child = started(stage, path)
-    yield Writer(child)
-    child.kill()
-    child.communicate()
+    with started(stage, path) as process:
+        yield process
 
 
 def test_nobody_has_it(path: str) -> None:
@@ -151,8 +155,7 @@ def test_a_launch_names_a_suspended_daemon_and_its_restart_helps(stage: DemoStag
     home = home_of(stage)
     os.makedirs(home)
     launch = ("launch", "demo", "-p", "exit 0", "--cwd", str(stage.work))
-    with started(stage, f"{home}/state.db", home) as child:
-        daemon = Writer(child)
+    with started(stage, f"{home}/state.db", home) as daemon:
         daemon.suspend()
         ran = agentctl_of(stage, *launch)
         assert (ran.code, ran.out) == (1, "")

@@ -26,11 +26,6 @@ from agentctl.truth.event import Event
 from agentctl.truth.model import HookRun, Launch
 
 
-@pytest.fixture
-def path(tmp_path: Path) -> str:
-    return str(tmp_path / "state" / "state.db")
-
-
 def test_it_is_made_private_and_up_to_date(path: str) -> None:
     connection = db.open_writable(path)
     try:
@@ -243,3 +238,11 @@ def test_what_it_uses_no_more_is_given_back(path: str, monkeypatch: pytest.Monke
     assert Path(path).stat().st_size < 1_000_000
     assert db.place(path) == where
     assert not db.give_back(path)
+
+
+@pytest.mark.parametrize("cause", [ValueError("no number"), sqlite3.DatabaseError("damaged")])
+def test_what_is_wrong_with_it_is_told_with_its_cause(path: str, cause: Exception) -> None:
+    db.open_writable(path).close()
+    with pytest.raises(Malformed) as caught, db.reader(path):
+        raise Malformed(path, "unreadable") from cause
+    assert caught.value.__cause__ is cause

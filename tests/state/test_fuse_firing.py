@@ -277,3 +277,17 @@ def test_a_webhook_by_its_name_is_looked_up_when_it_is_sent(path: str) -> None:
     queued = [row for row in outbox(path) if row[4] == fired.seq]
     assert sorted(row[2:4] for row in queued) == [("ci", None), ("other", None)]
     assert done.results[0]["delivery"] in [row[0] for row in queued if row[2] == "ci"]
+
+
+def test_a_webhook_by_its_address_is_not_the_target_of_the_name_fuse(path: str) -> None:
+    with db.transaction(path) as connection:
+        connection.execute(
+            "insert into target (kind, name, events) values ('webhook', 'fuse', '[\"fuse.*\"]')"
+        )
+    lit = fuses.light(path, (Action("webhook", "https://example.org/"),), 0.0, directory="/work")
+    known = fuse_firing.claim(path, lit.id, fuse_firing.ourselves())
+    assert known is not None
+    assert fuse_firing.settle(path, known) is not None
+    fired = journal.latest(path)[-1]
+    queued = {row[3] for row in outbox(path) if row[4] == fired.seq}
+    assert queued == {None, "https://example.org/"}

@@ -16,17 +16,6 @@ ME = proc.read_process(os.getpid(), proc.boot_id()).identity
 OTHER = ME._replace(start=ME.start - 1)
 
 
-@pytest.fixture
-def path(tmp_path: Path) -> str:
-    return str(tmp_path / "state" / "state.db")
-
-
-@pytest.fixture
-def work(tmp_path: Path) -> str:
-    (tmp_path / "work").mkdir()
-    return str((tmp_path / "work").resolve())
-
-
 def test_a_launch_begins_with_note_and_lock(path: str, work: str) -> None:
     launch_writes.begin(path, Launch("1a", ME, "4f2a", "the name", cwd=work))
     assert [(note.id, note.cwd) for note in launches.recorded(path)] == [("1a", work)]

@@ -18,11 +18,6 @@ IDENTITY = ProcessIdentity("boot", 4711, 12345)
 WRITERS, NOTES = 20, 5
 
 
-@pytest.fixture
-def path(tmp_path: Path) -> str:
-    return str(tmp_path / "state" / "state.db")
-
-
 def test_what_is_recorded_is_told(path: str) -> None:
     bare = Launch("1", IDENTITY, created_at=1.0, namespace="pid:[1]")
     full = Launch(

@@ -18,6 +18,7 @@ from agentctl.errors import NotFound, Refused, UsageError
 from agentctl.state import db, launch_writes, locks
 from agentctl.system import proc
 from agentctl.system.identity import ProcessIdentity
+from agentctl.truth import launched
 from agentctl.truth.model import Launch
 from tests.fakes.stranger import Stranger
 from tests.namespaces import pid_namespace
@@ -26,17 +27,6 @@ from tests.state.racing import race
 
 ME = proc.read_process(os.getpid(), proc.boot_id()).identity
 DEAD = ME._replace(start=ME.start - 1)  # as one whose pid we have got
-
-
-@pytest.fixture
-def path(tmp_path: Path) -> str:
-    return str(tmp_path / "state" / "state.db")
-
-
-@pytest.fixture
-def work(tmp_path: Path) -> str:
-    (tmp_path / "work").mkdir()
-    return str((tmp_path / "work").resolve())
 
 
 @pytest.fixture
@@ -184,6 +174,19 @@ def test_a_real_container_s_lock(path: str, work: str) -> None:
             _begin(path, work, launch_id="2b")
     finally:
         child.communicate(timeout=20)
+
+
+@pytest.mark.parametrize(
+    ("namespace", "held"), [(None, True), (proc.namespace(), True), ("pid:[1]", False)]
+)
+def test_a_shim_of_a_container_with_the_same_path_is_not_of_this_state(
+    path: str, work: str, monkeypatch: pytest.MonkeyPatch, namespace: str | None, held: bool
+) -> None:
+    """Root has a home there, too: the same path, and another directory."""
+    home = os.path.dirname(path)
+    told = launched.Carried("1a", home, "demo", work, ME, namespace, 1.0, "4f2a-51", None)
+    monkeypatch.setattr(launched, "carriers", lambda _: iter([told]))
+    assert [lock.launch_id for lock in locks.unnoted(path)] == ["1a"] * held
 
 
 def test_a_process_that_gets_the_pid_holds_nothing(path: str, work: str) -> None:

@@ -16,11 +16,6 @@ ME = proc.read_process(os.getpid(), proc.boot_id()).identity
 DEAD = ME._replace(start=ME.start - 1)
 
 
-@pytest.fixture
-def path(tmp_path: Path) -> str:
-    return str(tmp_path / "state" / "state.db")
-
-
 def test_what_is_told(path: str) -> None:
     launch_writes.begin(path, Launch("1a", ME, "s", "n", on_complete="make test", created_at=1.0))
     launch_writes.begin(path, Launch("2b", DEAD, created_at=2.0))

@@ -8,7 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from agentctl.errors import Exhausted, Forbidden, Malformed, SourceError
 from agentctl.system import file_holders, proc
+from agentctl.system.proc import Process
 
 HOLD = """
 import fcntl, sys
@@ -90,3 +92,35 @@ def test_whoever_looks_is_not_looked_at(tmp_path: Path) -> None:
     with (tmp_path / "x").open("w"):
         mine = [p for p in proc.read_table().values() if p.pid == os.getpid()]
         assert list(file_holders.writers_below(mine, [str(tmp_path)])) == []
+
+
+FULL = Exhausted("/proc", "too many open files")
+
+
+@pytest.mark.parametrize("failure", [FULL, Malformed("/proc/locks", "Input/output error")])
+def test_locks_that_could_not_be_read_are_not_none(
+    failure: SourceError, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(path: str) -> bytes:
+        raise failure
+
+    monkeypatch.setattr(file_holders, "read_system_file", refuse)
+    with pytest.raises(type(failure)):
+        file_holders.file_locks()
+    failure = Forbidden("/proc/locks", "withheld")
+    assert file_holders.file_locks() == []
+
+
+def test_without_a_descriptor_nobody_is_passed_over(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(self: Process) -> tuple[str, ...]:
+        raise failure
+
+    failure: SourceError = FULL
+    others = [proc.read_process(os.getppid(), proc.boot_id())]
+    monkeypatch.setattr(Process, "opened_files", refuse)
+    with pytest.raises(Exhausted):
+        list(file_holders.writers_below(others, [str(tmp_path)]))
+    failure = Forbidden("/proc", "another user's")
+    assert list(file_holders.writers_below(others, [str(tmp_path)])) == []

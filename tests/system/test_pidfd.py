@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from agentctl.errors import Forbidden, Gone
+from agentctl.errors import Exhausted, Forbidden, Gone
 from agentctl.system import pidfd, proc
 from agentctl.system.identity import ProcessIdentity
 from tests.waiting import until
@@ -50,6 +50,20 @@ def test_a_refused_handle_leaves_no_descriptor(child: subprocess.Popen[bytes]) -
     before = len(os.listdir("/proc/self/fd"))
     with pytest.raises(Gone):
         pidfd.Handle(real._replace(start=1))
+    assert len(os.listdir("/proc/self/fd")) == before
+
+
+def test_nor_does_one_that_cannot_be_checked(
+    child: subprocess.Popen[bytes], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(identity: ProcessIdentity) -> None:
+        raise Exhausted(identity.address, "too many open files")
+
+    real = identity(child)
+    before = len(os.listdir("/proc/self/fd"))
+    monkeypatch.setattr(proc, "current", refuse)
+    with pytest.raises(Exhausted):
+        pidfd.Handle(real)
     assert len(os.listdir("/proc/self/fd")) == before
 
 

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from agentctl.errors import Forbidden, Gone
-from agentctl.system import proc
+from agentctl.errors import Exhausted, Forbidden, Gone, SourceError
+from agentctl.system import proc, proc_entry
 from agentctl.system.identity import ProcessIdentity
 from agentctl.testing.player import wait_for_program
 from tests.waiting import until
@@ -66,6 +66,49 @@ def test_the_table_holds_us_and_our_children(sleeper: subprocess.Popen[bytes]) -
     table = proc.read_table()
     assert table[os.getpid()].comm == Path("/proc/self/comm").read_text().strip()
     assert table[sleeper.pid].identity == seen(sleeper.pid).identity
+
+
+@pytest.mark.parametrize("limit", [Exhausted("proc:1", "too many open files"), None])
+def test_without_a_descriptor_there_is_no_table(
+    sleeper: subprocess.Popen[bytes], monkeypatch: pytest.MonkeyPatch, limit: Exception | None
+) -> None:
+    """One that was not read for want of a descriptor would be missing, and count as ended. What may not
+    be looked at is passed over."""
+    read, failure = proc_entry.read_stat, limit or Forbidden("proc:1", "hidepid=1")
+
+    def refusing(pid: int) -> bytes:
+        if pid == sleeper.pid:
+            raise failure
+        return read(pid)
+
+    monkeypatch.setattr(proc, "read_stat", refusing)
+    if limit is None:
+        assert sleeper.pid not in proc.read_table()
+        return
+    with pytest.raises(Exhausted):
+        proc.read_table()
+
+
+@pytest.mark.parametrize(
+    ("failure", "told"),
+    [
+        (FileNotFoundError(), proc.INITIAL_PID_NAMESPACE),  # a kernel without namespaces has the one
+        (PermissionError(), ""),
+    ],
+)
+def test_our_namespace_where_it_is_not_told(
+    failure: OSError, told: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(path: str) -> str:
+        raise failure
+
+    us = seen(os.getpid()).identity
+    assert proc.namespace() == os.readlink("/proc/self/ns/pid")
+    assert not proc.elsewhere(us, proc.namespace())
+    monkeypatch.setattr(os, "readlink", refuse)
+    assert proc.namespace() == told
+    assert proc.elsewhere(us, proc.namespace()) == (told == ""), "nobody can tell that they are the same"
+    assert not proc.elsewhere(us, None)
 
 
 def test_open_files_are_told(tmp_path: Path) -> None:
@@ -274,6 +317,26 @@ def test_what_it_has_opened_it_opened_after_it_began() -> None:
         assert given <= its.may_have_begun(1e12) <= time.time()
     finally:
         child.communicate(b"\n", timeout=20)
+
+
+@pytest.mark.parametrize(
+    "failure", [Exhausted("/proc", "too many open files"), Forbidden("/proc", "no")]
+)
+def test_nor_younger_for_want_of_a_descriptor(
+    failure: SourceError, sleeper: subprocess.Popen[bytes], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What it has opened may be all that shows how old it is."""
+
+    def refuse(self: proc.Process) -> dict[str, str]:
+        raise failure
+
+    its = seen(sleeper.pid)
+    monkeypatch.setattr(proc.Process, "_descriptors", refuse)
+    if isinstance(failure, Forbidden):
+        assert its.may_have_begun(0.0) == its.began(0.0)
+        return
+    with pytest.raises(Exhausted):
+        its.may_have_begun(0.0)
 
 
 def test_a_process_that_is_gone_has_left_no_mark() -> None:

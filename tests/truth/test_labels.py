@@ -1,11 +1,14 @@
 """What launch notes add to a verdict. How they find their session: test_survey.py."""
 
 import os
+import subprocess
 
 import pytest
 
+from agentctl.errors import Forbidden, Gone, SourceError
 from agentctl.system import proc
 from agentctl.system.identity import ProcessIdentity
+from agentctl.system.proc import Process
 from agentctl.truth import labels
 from agentctl.truth.judge import judge
 from agentctl.truth.labels import labelled
@@ -102,10 +105,16 @@ def test_a_launch_that_ended_and_left_no_file_is_a_row() -> None:
         (NOTE._replace(ended=None), Wanted()),  # of another boot: perhaps on another machine
         (NOTE, Wanted(id_prefix="t")),
         (NOTE, Wanted(since=1001.0)),
+        # it ended later, but a file of it may be older, and not be listed for that
+        (NOTE._replace(created_at=900.0), Wanted(since=950.0)),
     ],
 )
 def test_no_row(note: Launch, wanted: Wanted) -> None:
     assert _rows(note, wanted) == []
+
+
+def test_a_launch_since_then_is_a_row() -> None:
+    assert len(_rows(NOTE._replace(created_at=900.0), Wanted(since=900.0))) == 1
 
 
 def test_no_second_row_for_a_session_that_was_found() -> None:
@@ -130,6 +139,38 @@ def test_without_a_recorded_end_the_kernel_must_tell() -> None:
     assert _rows(NOTE._replace(ended=None, identity=never, namespace="pid:[1]")) == []
 
 
+@pytest.mark.parametrize("failure", [Gone("proc:1", "no such process"), Forbidden("proc:1", "withheld")])
+def test_one_that_may_be_hidden_is_not_called_dead(
+    failure: SourceError, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As with hidepid=2, where a live process of another user is not there, and hidepid=1."""
+
+    def refuse(pid: int, boot: str) -> Process:
+        raise failure
+
+    us = proc.read_process(os.getpid(), proc.boot_id()).identity
+    monkeypatch.setattr(proc, "read_process", refuse)
+    assert _rows(NOTE._replace(ended=None, identity=us)) == []
+    assert [row.verdict.status for row in _rows(NOTE._replace(identity=us))] == ["stopped"], "our shim"
+
+
+def test_a_number_that_another_one_has_for_all_to_see_hides_nobody() -> None:
+    us = proc.read_process(os.getpid(), proc.boot_id()).identity
+    (row,) = _rows(NOTE._replace(ended=None, identity=us._replace(start=1)))
+    assert row.verdict.status == "stopped"
+
+
+def test_a_zombie_has_ended() -> None:
+    child = subprocess.Popen(["true"])
+    try:
+        os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)
+        its = proc.read_process(child.pid, proc.boot_id()).identity
+        (row,) = _rows(NOTE._replace(ended=None, identity=its))
+        assert row.verdict.status == "stopped"
+    finally:
+        child.wait()
+
+
 def test_where_its_agents_files_could_not_be_read_it_is_not_called_dead() -> None:
     """Another process may run it again, and its adapter failed to tell."""
     (row,) = _rows(NOTE, whole=False)
@@ -141,6 +182,9 @@ def test_where_its_agents_files_could_not_be_read_it_is_not_called_dead() -> Non
     [
         (Evidence("hidden", "/s.jsonl", "derived", note="its files are shared"), "stopped"),
         (Evidence("hidden", "proc:9@9", "derived", note="pid 9 has its files open to write"), "unknown"),
+        (Evidence("hidden", "proc:9@9", "kernel", note="a record names it; hidden"), "unknown"),
+        (Evidence("hidden", GONE.address, "kernel", note="the one that we waited for"), "stopped"),
+        (Evidence("hidden", "/proc", "kernel", note="written after we looked"), "stopped"),
     ],
 )
 def test_that_somebody_could_be_out_of_sight_is_no_sign_of_one(hidden: Evidence, status: str) -> None:

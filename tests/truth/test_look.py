@@ -12,11 +12,12 @@ from typing import Any
 
 import pytest
 
-from agentctl.errors import Forbidden, Gone, Malformed
+from agentctl.errors import Exhausted, Forbidden, Gone, Malformed, SourceError
 from agentctl.paths import home
 from agentctl.system import clock, file_holders, proc
 from agentctl.system.proc import Process
 from agentctl.testing.player import wait_for_program
+from agentctl.truth import visibility
 from agentctl.truth.look import Environ, Look
 from agentctl.truth.model import Evidence, Facts
 from agentctl.truth.warm import Stamp
@@ -162,17 +163,25 @@ class Withheld(Process):
 
     __slots__ = ()
 
+    failure: SourceError = Forbidden("proc:7@1/environ", "the kernel refuses to tell")
+
     def __init__(self, uid: int) -> None:
         super().__init__(process(7).identity, 1, "S", "agent")
         self._uid, self._described = uid, True
 
     def environ(self) -> Environ:
-        raise Forbidden("proc:7@1/environ", "the kernel refuses to tell")
+        raise self.failure
 
 
-def test_where_the_environment_is_withheld_the_user_s_home_counts(look: Look) -> None:
+@pytest.mark.parametrize(
+    "failure", [Withheld.failure, Exhausted("proc:7@1", "too many open files")], ids=lambda f: f.kind
+)
+def test_where_the_environment_is_withheld_the_user_s_home_counts(
+    look: Look, failure: SourceError, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Withheld, "failure", failure)
     assert look.environ_of(Withheld(0)) == {"HOME": pwd.getpwuid(0).pw_dir}
-    assert [p.kind for p in look.problems] == ["forbidden"]
+    assert [p.kind for p in look.problems] == [failure.kind]
 
 
 def test_a_withheld_uid_without_passwd_entry_has_no_home(look: Look) -> None:
@@ -301,6 +310,28 @@ def test_a_problem_is_told_once(look: Look) -> None:
     assert "somebody 2.2.0 says status 'parked'" in look.problems[1].message
 
 
+def test_a_source_that_was_not_read_is_more_than_a_problem(look: Look) -> None:
+    look.problem("malformed", "2 records not readable", "/f")
+    assert not look.unread
+    look.unreadable(Malformed("/f", "database is locked"))
+    assert look.unread
+    assert not look.scoped("other").unread
+
+
+def test_what_cannot_be_seen_is_the_same_for_every_adapter(
+    look: Look, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    take, taken = visibility.take, count()
+
+    def counted(*given: Any) -> visibility.Sight:
+        next(taken)
+        return take(*given)
+
+    monkeypatch.setattr(visibility, "take", counted)
+    assert look.scoped("one").sight is look.scoped("two").sight is look.sight
+    assert next(taken) == 1
+
+
 def test_each_adapter_has_its_own_view(look: Look) -> None:
     other = look.scoped("other")
     other.problem("broken", "by itself")
@@ -423,9 +454,14 @@ def test_a_clock_that_was_set_forward_proves_nobody_younger() -> None:
 
 
 def test_a_lock_of_the_same_number_on_another_file_system_is_nobody_s(
-    tmp_path: Path, stranger: Stranger
+    tmp_path: Path, stranger: Stranger, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The kernel's table of locks names a file by its number, which other file systems have too."""
+    """The kernel's table of locks names a file by its number, which other file systems have too. For
+    want of a descriptor it cannot be told which one it is."""
+
+    def exhausted(*_: object) -> bool:
+        raise Exhausted("/proc", "too many open files")
+
     path = tmp_path / "thread.lock"
     path.touch()
     holder = subprocess.Popen(["flock", str(path), "cat"], stdin=subprocess.PIPE)
@@ -435,5 +471,8 @@ def test_a_lock_of_the_same_number_on_another_file_system_is_nobody_s(
         look = Look.take({})
         look._locks.update({inode: {*file_holders.lock_holders()[inode], stranger.pid}})
         assert [process.pid for process in look.lock_holders(str(path))] == [holder.pid]
+        monkeypatch.setattr(Process, "has_open", exhausted)
+        with pytest.raises(Exhausted):
+            look.lock_holders(str(path))
     finally:
         holder.communicate()

@@ -8,10 +8,11 @@ from contextlib import contextmanager
 
 import pytest
 
-from agentctl.errors import Gone
+from agentctl.errors import Exhausted, Gone
 from agentctl.rehearsal import sandbox
 from agentctl.system import proc
 from agentctl.system.proc import Process
+from agentctl.system.program import KEEPER
 from agentctl.truth import rehearsals
 from agentctl.truth.look import Look
 from tests.waiting import until
@@ -100,11 +101,11 @@ def test_a_word_hides_nobody(words: list[str]) -> None:
 
 def test_a_name_hides_nobody() -> None:
     named = (
-        f"import ctypes; ctypes.CDLL(None).prctl(15, {rehearsals.NAME.encode()!r}, 0, 0, 0); "
+        f"import ctypes; ctypes.CDLL(None).prctl(15, {KEEPER.encode()!r}, 0, 0, 0); "
         "print('ready', flush=True); input()"
     )
     with running([sys.executable, "-c", named, rehearsals.PROGRAM, rehearsals.WORD, "proc:7@9"]) as pid:
-        assert proc.read_table()[pid].comm == rehearsals.NAME
+        assert proc.read_table()[pid].comm == KEEPER
         assert pid in Look.take({}).table
 
 
@@ -146,7 +147,7 @@ def test_one_that_ends_while_we_look_hides_those_that_end_with_it(
     words = sandbox.words([sys.executable, "-c", "input()"], maker="proc:7@9")
     with subprocess.Popen(words, stdin=subprocess.PIPE) as process:
         until(lambda: len(below(process.pid)) == 2, "there is a program in the room")
-        until(lambda: below(process.pid)[0].comm == rehearsals.NAME, "the room has its name")
+        until(lambda: below(process.pid)[0].comm == KEEPER, "the room has its name")
         keeper, program = below(process.pid)
         table = proc.read_table()
 
@@ -162,3 +163,15 @@ def test_one_that_ends_while_we_look_hides_those_that_end_with_it(
     seen = rehearsals.without({**table, os.getpid(): survivor})
     assert program.pid not in seen
     assert os.getpid() in seen
+
+
+def test_one_that_cannot_be_asked_for_want_of_a_descriptor_is_shown(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def refuse(self: Process) -> int:
+        raise Exhausted(self.identity.address, "too many open files")
+
+    ours = proc.read_process(os.getpid(), proc.boot_id())
+    table = {ours.pid: Process(ours.identity, ours.parent, "S", KEEPER)}
+    monkeypatch.setattr(Process, "inner_pid", refuse)
+    assert rehearsals.without(table) == table

@@ -12,8 +12,9 @@ import pytest
 from agentctl.errors import Forbidden, Gone, Malformed
 from agentctl.system.identity import ProcessIdentity
 from agentctl.system.proc import Process, boot_id, read_process
+from agentctl.truth import labels
 from agentctl.truth.look import Look
-from agentctl.truth.model import Evidence, Facts, Launch, Observation, Tokens
+from agentctl.truth.model import Evidence, Exit, Facts, Launch, Observation, Tokens
 from agentctl.truth.survey import Registered, Survey, Wanted, survey
 from tests.fakes.badly import Adapter, Bad, registered, told
 from tests.fakes.stranger import Stranger
@@ -420,6 +421,30 @@ def test_of_two_launches_of_a_session_the_one_that_runs(environ: dict[str, str],
     before = Launch("l2", never, f"{one.pid} of good", adapter="good")
     (row,) = ask(environ, [Adapter("good", "bad-agent")], notes=[runs, before]).sessions
     assert row.launch == runs
+
+
+@pytest.mark.parametrize(("whole", "status"), [(True, "unknown"), (False, "stopped")])
+def test_a_launch_is_not_called_dead_where_its_source_was_not_read(
+    environ: dict[str, str], whole: bool, status: str
+) -> None:
+    """A database that is locked is malformed, as is a record that makes no sense. But the one hides all
+    sessions, the other none."""
+
+    class Damaged(Adapter):
+        def history(self, look: Look, wanted: Wanted) -> Iterable[Observation]:
+            if whole:
+                look.unreadable(Malformed("/sessions.db", "database is locked"))
+            else:
+                look.problem("malformed", "2 records not readable", "/s.jsonl")
+            return ()
+
+    never = ProcessIdentity("another boot", 7, 1)
+    note = Launch("l1", never, "s", adapter="d", created_at=900.0, ended=Exit(0, 1000.0, "/exit"))
+    found = ask(environ, [Damaged("d", "no-such-agent")], Wanted(), notes=[note])
+    assert [p.kind for p in found.problems] == ["malformed"]
+    (row,) = found.sessions
+    assert row.verdict.status == status
+    assert (row.verdict.reason == labels.UNREAD) is whole
 
 
 def test_the_look_s_own_problems_travel_along(environ: dict[str, str]) -> None:

@@ -4,11 +4,11 @@ from pathlib import Path
 
 import pytest
 
-from agentctl.system import mountinfo
+from agentctl.system import mountinfo, proc
 from agentctl.system.mountinfo import Mount
-from agentctl.system.proc import TICKS, Process
+from agentctl.system.proc import INITIAL_PID_NAMESPACE, TICKS, Process
 from agentctl.truth import visibility
-from agentctl.truth.visibility import INITIAL_PID_NAMESPACE, Sight
+from agentctl.truth.visibility import MOUNTS_HIDDEN, Sight
 from tests.truth.strategies import process
 
 BOOT = 1000.0
@@ -41,7 +41,9 @@ def test_on_a_plain_machine_all_is_visible() -> None:
     assert found.obstacle("/home/me/x.jsonl", 1500.0, 1600.0) == ""
 
 
-@pytest.mark.parametrize("kind", ["nfs4", "cifs", "fuse.sshfs", "9p", "virtiofs"])
+@pytest.mark.parametrize(
+    "kind", ["nfs4", "cifs", "fuse.sshfs", "9p", "virtiofs", "fuse.ceph-fuse", "fuse"]
+)
 def test_a_network_file_system_is_shared_with_other_machines(kind: str) -> None:
     found = seen(mount("/home", "/", kind))
     assert not found.clear
@@ -51,6 +53,28 @@ def test_a_network_file_system_is_shared_with_other_machines(kind: str) -> None:
     assert found.obstacle("/var/x.jsonl", 1500.0, 1600.0) == ""
     assert found.is_on_network("/home/me/x")
     assert not found.is_on_network("/var/x")
+
+
+@pytest.mark.parametrize(
+    ("kind", "said"),
+    [
+        ("fuse.sshfs", "its files are on a network file system (fuse.sshfs at /home)"),
+        (
+            "fuse.unheard-of",
+            "its files are on what may be a network file system (fuse.unheard-of at /home)",
+        ),
+    ],
+)
+def test_of_a_fuse_that_we_do_not_know_nobody_can_tell(kind: str, said: str) -> None:
+    assert seen(mount("/home", "/", kind)).obstacle("/home/me/x", 1500.0, 1600.0).startswith(said)
+
+
+@pytest.mark.parametrize(
+    "kind",
+    ["fuseblk", "fuseblk.exfat", "fuse.ntfs-3g", "fuse.gocryptfs", "fuse.fuse-overlayfs", "fusectl"],
+)
+def test_a_local_fuse(kind: str) -> None:
+    assert seen(mount("/home", "/", kind)).clear
 
 
 @pytest.mark.parametrize(
@@ -68,7 +92,10 @@ def test_a_network_file_system_is_shared_with_other_machines(kind: str) -> None:
         (mount("/home/me", "/cache", "tmpfs"), 2500.0, False),
     ],
 )
-def test_in_a_container(shown: Mount, began: float | None, own: bool) -> None:
+def test_in_a_container(
+    shown: Mount, began: float | None, own: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(visibility, "_maps_one_id", lambda: False)
     found = seen(shown, namespace=CONTAINER)
     assert not found.clear
     assert (found.obstacle("/home/me/x.jsonl", began, 2600.0) == "") is own
@@ -105,7 +132,81 @@ def test_the_innermost_and_latest_mount_counts(tmp_path: Path) -> None:
     assert found.is_on_network(f"{link}/x")
 
 
-def test_without_a_table_of_mounts_nothing_is_shared(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_may_be_elsewhere_than_its_directory(tmp_path: Path) -> None:
+    """It may be a link, or be mounted by itself. The directory is looked up once."""
+    far, near = tmp_path / "far", tmp_path / "near"
+    far.mkdir()
+    near.mkdir()
+    (near / "link").symlink_to(far / "x")
+    (near / "back").symlink_to("/")
+    found = seen(mount(str(far), "/", "nfs"), mount(f"{near}/mounted", "/m", "nfs"))
+    for name, remote in (("plain", False), ("link", True), ("mounted", True), ("back/etc", False)):
+        assert found.is_on_network(f"{near}/{name}") is remote, name
+    assert found.is_on_network(f"{near}/back{far}/x")
+
+
+def test_where_our_mounts_cannot_be_read_all_may_be_shared(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(mountinfo, "OWN", "/nonexistent")
-    monkeypatch.setattr(visibility, "namespace_of_pids", lambda: INITIAL_PID_NAMESPACE)
-    assert visibility.take(table(), BOOT, {}).clear
+    monkeypatch.setattr(proc, "namespace", lambda: INITIAL_PID_NAMESPACE)
+    found = visibility.take(table(), BOOT, {})
+    assert not found.clear
+    assert found.obstacle("/home/me/x.jsonl", 1500.0, 1600.0) == MOUNTS_HIDDEN
+    assert found.obstacle("/home/me/x.jsonl", 10.0, 20.0) == MOUNTS_HIDDEN  # before our boot
+    assert found.is_on_network("/home/me/x.jsonl")
+    alone = visibility.take(table(), BOOT, {"AGENTCTL_ALONE": "1"})
+    assert alone.clear
+    assert not alone.is_on_network("/home/me/x.jsonl")
+
+
+def test_where_our_namespace_is_not_told_we_may_be_in_a_container(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(proc, "namespace", lambda: "")
+    assert not visibility.take(table(), BOOT, {}).clear
+
+
+@pytest.mark.parametrize(
+    ("ids", "own"),
+    [
+        ("         0          0 4294967295\n", True),
+        ("0 1000 1\n1 100000 65536\n", True),  # a container of a user
+        ("0 1000 1\n", False),  # `unshare -Ur`
+        (None, True),  # a kernel without user namespaces
+    ],
+)
+def test_the_layers_of_a_container_around_a_sandbox_are_not_its_own(
+    ids: str | None, own: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What began in the sandbox still counts as begun inside."""
+    path = tmp_path / "uid_map"
+    if ids is not None:
+        path.write_text(ids)
+    monkeypatch.setattr(visibility, "UID_MAP", str(path))
+    found = seen(mount("/", "/", "overlay"), namespace=CONTAINER)
+    assert (found.obstacle("/home/me/x.jsonl", 1500.0, 2600.0) == "") is own
+    assert found.obstacle("/home/me/x.jsonl", 2500.0, 2600.0) == ""
+
+
+def test_nor_where_the_users_of_our_namespace_are_not_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(visibility, "UID_MAP", str(tmp_path))
+    found = seen(mount("/", "/", "overlay"), namespace=CONTAINER)
+    assert "pid namespace" in found.obstacle("/home/me/x.jsonl", 1500.0, 2600.0)
+
+
+def test_the_users_of_our_namespace_are_asked_for_once_and_only_in_layers(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def ask() -> bool:
+        asked.append(1)
+        return False
+
+    asked: list[int] = []
+    monkeypatch.setattr(visibility, "_maps_one_id", ask)
+    plain = seen(namespace=CONTAINER)
+    assert plain.obstacle("/x", 1500.0, 2600.0)
+    assert asked == []
+    layered = seen(mount("/", "/", "overlay"), namespace=CONTAINER)
+    assert [layered.obstacle("/x", 1500.0, 2600.0) for _ in range(3)] == [""] * 3
+    assert asked == [1]

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from agentctl.errors import Gone
-from agentctl.system import clock, proc, sqlite
+from agentctl.errors import Exhausted, Gone
+from agentctl.system import clock, proc, proc_entry, sqlite
 from agentctl.system.proc import Process
 from agentctl.truth import warm as memory
 from agentctl.truth.look import Look
@@ -240,6 +240,21 @@ def test_a_process_is_as_without_memory(warm: Warm, child: subprocess.Popen[byte
             assert getattr(found, name) == getattr(plain, name), name
         assert (found.environ(), found.inner_pid()) == (plain.environ(), plain.inner_pid())
         assert found.open_files() == plain.open_files()
+
+
+def test_without_a_descriptor_there_is_no_table(
+    warm: Warm, child: subprocess.Popen[bytes], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read = proc_entry.read_stat
+
+    def refusing(pid: int) -> bytes:
+        if pid == child.pid:
+            raise Exhausted(f"proc:{pid}", "too many open files")
+        return read(pid)
+
+    monkeypatch.setattr(memory, "read_stat", refusing)
+    with pytest.raises(Exhausted):
+        warm.read_table()
 
 
 def test_an_exec_is_seen_at_once(warm: Warm, child: subprocess.Popen[bytes]) -> None:

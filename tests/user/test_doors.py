@@ -30,11 +30,15 @@ def test_only_the_outermost() -> None:
     assert outermost(paths) == [Path("/a"), Path("/ab")]
 
 
-def test_the_first_closed_directory(tmp_path: Path) -> None:
-    inner = tmp_path / "one" / "two" / "three"
-    inner.mkdir(parents=True)
-    (tmp_path / "one").chmod(0o700)
-    assert first_closed(inner) in (tmp_path / "one", *tmp_path.parents, tmp_path)
+def test_the_first_closed_directory() -> None:
+    with tempfile.TemporaryDirectory(dir="/tmp") as directory:  # pytest's own are closed
+        base = Path(directory)
+        base.chmod(0o755)
+        inner = base / "one" / "two" / "three"
+        inner.mkdir(parents=True)
+        (base / "one" / "two").chmod(0o700)
+        (base / "one").chmod(0o700)
+        assert first_closed(inner) == base / "one"
     assert first_closed(Path("/usr/bin")) is None
 
 

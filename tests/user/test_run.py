@@ -35,9 +35,12 @@ def test_root_runs_them_as_an_ordinary_user() -> None:
 def test_what_a_test_leaves_behind_is_ended(capfd: pytest.CaptureFixture[str]) -> None:
     uid = free_uid()
     with subprocess.Popen(["sleep", "1000"], user=uid) as left:
-        until(lambda: processes().get(left.pid) == uid, "it runs as that user")
-        run.end_all(uid)
-        assert left.wait(20) == -9
+        try:
+            until(lambda: processes().get(left.pid) == uid, "it runs as that user")
+            run.end_all(uid)
+            assert left.wait(20) == -9
+        finally:
+            left.kill()
     assert "left behind, ended now: sleep 1000" in capfd.readouterr().err
 
 

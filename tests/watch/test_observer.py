@@ -6,11 +6,14 @@ from pathlib import Path
 
 import pytest
 
+from agentctl import paths
+from agentctl.state import launch_writes
 from agentctl.system.identity import ProcessIdentity
 from agentctl.system.proc import Process
 from agentctl.testing import Puppet, Stage
 from agentctl.truth.event import Event
 from agentctl.truth.judge import judge
+from agentctl.truth.model import Launch
 from agentctl.truth.survey import Survey, Wanted
 from agentctl.watch import patience
 from agentctl.watch.observer import Observer
@@ -411,3 +414,30 @@ def test_that_nobody_can_tell_any_more_is_told(tmp_path: Path) -> None:
     finally:
         told.observer.close()
         codex.close()
+
+
+def test_the_end_of_a_launch_without_a_session_is_not_looked_for_all_the_time(
+    pi: PiStage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its shim has yet to write down how it ended: that is waited for, with a rest between two looks."""
+    puppet = pi.start()
+    note = Launch("1a", puppet.identity, adapter="pi", cwd=str(pi.work))
+    launch_writes.begin(paths.notes_file(pi.environ["AGENTCTL_HOME"]), note)
+    told = Told(pi)
+    fresh = []
+    ended = Rhythm.ended
+
+    def noted(rhythm: Rhythm, *moments: float, **found: bool) -> None:
+        fresh.append(found["fresh"])
+        ended(rhythm, *moments, **found)
+
+    try:
+        until(lambda: told.stepped() > 0 and len(told.observer._last) == 1, "it is seen")
+        puppet.kill()
+        told.observer._look("pi")
+        monkeypatch.setattr(Rhythm, "ended", noted)
+        told.observer._look("pi")
+        assert fresh == [False]
+        told.until("session.stopped", puppet.identity.address)
+    finally:
+        told.observer.close()

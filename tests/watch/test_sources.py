@@ -6,9 +6,11 @@ from pathlib import Path
 
 import pytest
 
+from agentctl.errors import Exhausted, Forbidden
 from agentctl.system.inotify import NO_INSTANCE, NO_WATCH
 from agentctl.testing import Puppet
-from agentctl.watch.sources import NOTHING, Lookout
+from agentctl.truth.model import Problem
+from agentctl.watch.sources import NOTHING, Lookout, unwatched
 from tests.fakes.demo import DemoStage
 from tests.rooms import Room
 from tests.waiting import until
@@ -188,7 +190,8 @@ def test_another_thread_ends_the_wait(lookout: Lookout) -> None:
 
 LIMITED = """
 import sys
-from agentctl.watch.sources import NOTHING, Lookout
+from agentctl.truth.model import Problem
+from agentctl.watch.sources import NOTHING, Lookout, unwatched
 what, place = sys.argv[1:]
 limit(what, 0)
 lookout = Lookout()
@@ -211,3 +214,10 @@ def test_a_limit_is_one_problem_until_it_is_raised(what: str, told: str, tmp_pat
     with Room() as room:
         room.limit(what, 0)
         assert room.python(LIMITED, what, str(tmp_path)) == f"exhausted {told}"
+
+
+def test_a_limit_is_nobodys_own_and_of_no_one_file() -> None:
+    limits = {unwatched(name, Exhausted(f"/{name}", NO_WATCH)) for name in ("demo", "pi")}
+    assert limits == {Problem("", Exhausted.kind, NO_WATCH)}
+    closed = unwatched("demo", Forbidden("/a", "closed"))
+    assert closed == Problem("demo", Forbidden.kind, "closed", "/a")

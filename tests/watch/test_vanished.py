@@ -27,6 +27,7 @@ def test_how_it_ended_is_asked_of_the_kernel_alone(tmp_path: Path) -> None:
     assert (ended.verdict.status, ended.verdict.outcome) == ("stopped", "killed")
     assert ended.verdict.exit_code == -9
     assert IDLE._replace(trusted=False) in ended.verdict.overruled
+    assert ended.seen.evidence[0].note == "it ended while we watched it"
 
 
 def test_without_a_handle_nobody_knows_how() -> None:
@@ -34,6 +35,7 @@ def test_without_a_handle_nobody_knows_how() -> None:
     ended = vanished.gone(_session(identity), identity, None)
     assert (ended.verdict.status, ended.verdict.outcome) == ("stopped", "unknown")
     assert ended.verdict.exit_code is None
+    assert ended.seen.evidence[0].note == "this process does not exist any more"
 
 
 def test_one_that_its_living_process_shows_no_more_is_unknown() -> None:

@@ -1,7 +1,7 @@
 """What an adapter is. docs/adapters/write-one.md tells how to write one; `demo.py` is the example.
 
 An adapter translates. It starts nothing, signals nothing, sleeps never, reads only through
-`truth.files`, `truth.jsonl` and `truth.sqlite_ro`, and says nothing about alive or dead except by
+`system.files`, `system.jsonl` and `system.sqlite`, and says nothing about alive or dead except by
 handing over what `bind` and `look.unowned` concluded.
 """
 
@@ -18,7 +18,7 @@ from agentctl.truth.survey import Wanted
 if TYPE_CHECKING:
     from agentctl.adapters.plans import Command, LaunchRequest, StopPlan
 
-__all__ = ["Adapter", "Foreseeing", "Place", "Starting", "Wanted"]
+__all__ = ["Adapter", "Foreseeing", "Place", "Recognising", "Starting", "Wanted"]
 
 
 class Place(NamedTuple):
@@ -80,6 +80,14 @@ class Foreseeing(Protocol):
         """Files that will change, or come, when this live process of ours begins a session or writes
         its first line: `directory/*` for whatever changes in a directory. Asked only of one that has
         no transcript yet, or of which no source tells what it does; `seen.owner` is its process."""
+        ...
+
+
+class Recognising(Protocol):
+    """What an adapter may have besides, if the agent's files prove which processes are its own."""
+
+    def recognised(self, look: Look) -> Iterable[Process]:
+        """Live processes that a validated record or a lock names, under any name."""
         ...
 
 

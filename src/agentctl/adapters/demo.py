@@ -13,13 +13,12 @@ from agentctl.adapters.base import Place, Wanted
 from agentctl.adapters.registry import COMMS
 from agentctl.errors import Gone, SourceError
 from agentctl.paths import home
-from agentctl.system import files, jsonl
+from agentctl.system import files, jsonl, proc
 from agentctl.system.proc import Process
 from agentctl.truth.bind import Tie, bind
 from agentctl.truth.look import Environ, Look
 from agentctl.truth.model import PROMPT_CAP, Evidence, Facts, Message, Observation, Tokens, Turn
 from agentctl.truth.observe import ended, facts_or_none, living, transcript
-from agentctl.truth.visibility import namespace_of_pids
 
 if TYPE_CHECKING:
     from agentctl.adapters.plans import Command, LaunchRequest, StopPlan
@@ -122,15 +121,15 @@ def _record(path: str, look: Look) -> jsonl.Record | None:
     except SourceError as error:
         look.unreadable(error)
         return None
-    told = record is not None and _is_id(record.get("session"))
-    if record is None or not told or not _is_start(record.get("procStart")):
+    has_session = record is not None and _is_id(record.get("session"))
+    if record is None or not has_session or not _is_start(record.get("procStart")):
         look.problem("malformed", "not a record of a live process", path)
         return None
     return record
 
 
 def _is_start(value: object) -> bool:
-    return isinstance(value, str) and value.isascii() and value.isdigit() and len(value) < 20
+    return isinstance(value, str) and value.isascii() and value.isdecimal() and len(value) < 20
 
 
 def _left_behind(root: str, look: Look) -> dict[str, tuple[Evidence, ...]]:
@@ -138,7 +137,7 @@ def _left_behind(root: str, look: Look) -> dict[str, tuple[Evidence, ...]]:
     found = {}
     for name in look.names(f"{root}/live"):
         path, pid = f"{root}/live/{name}", name.removesuffix(".json")
-        record = _record(path, look) if pid.isdigit() else None
+        record = _record(path, look) if pid.isascii() and pid.isdecimal() else None
         if record is not None:
             fate = tuple(_fate(int(pid), record, path, look))
             if fate:
@@ -148,8 +147,9 @@ def _left_behind(root: str, look: Look) -> dict[str, tuple[Evidence, ...]]:
 
 def _fate(pid: int, record: jsonl.Record, path: str, look: Look) -> Iterator[Evidence]:
     """A number means nothing outside of the pid namespace that it was given in."""
-    written_in = record.get("namespace", namespace_of_pids())
-    if written_in != namespace_of_pids():
+    ours = proc.namespace()
+    written_in = record.get("namespace", ours)
+    if written_in != ours:
         note = f"its record was written in another pid namespace ({written_in}), out of our sight"
         yield Evidence("hidden", path, "record", note=note)
     else:

@@ -26,9 +26,9 @@ def opencode_data(environ: Environ) -> str | None:
 
 def xdg_directory(environ: Environ, variable: str, default: str) -> str | None:
     """An XDG base directory: the variable if absolute, else `default` below the home."""
-    given = environ.get(variable, "")
-    if given.startswith("/"):
-        return given
+    value = environ.get(variable, "")
+    if value.startswith("/"):
+        return value
     base = home(environ)
     return f"{base}/{default}" if base else None
 

@@ -14,9 +14,9 @@ import time
 
 from agentctl import __version__
 
-PROTOCOL = 1  # of `wire.lines`
+PROTOCOL = 1  # of `daemon_client.protocol`
 PATIENCE = 1.5  # seconds in all: a daemon that hangs holds nobody up for longer
-REQUEST_CAP = 1 << 20  # bytes, of `wire.lines`
+REQUEST_CAP = 1 << 20  # bytes, of `daemon_client.protocol`
 ANSWER_CAP = 1 << 26
 LONGEST = 107  # bytes of a socket's path
 # Words that are not for a daemon: help is for our terminal, a watch looks again and again by itself.

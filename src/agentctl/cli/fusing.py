@@ -34,7 +34,7 @@ LAYOUT = (
 )
 NAME = re.compile("[a-z0-9_.-]{1,64}")
 CANDIDATES = 5  # in a message
-NOT_TEXT = "what needs such bytes can be in a script, and the script's name here"
+NOT_TEXT = "put those bytes in a script, and give its name here"
 
 
 def notes() -> str:

@@ -1,1 +1,2 @@
-"""What shims of agentctl 0.1 name on command lines. Kept for one release."""
+"""Two modules that shims started before the packages moved name on their command lines. Kept for one
+release."""

@@ -4,6 +4,7 @@ database, and the daemon notices."""
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
 from collections.abc import Awaitable, Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -19,6 +20,8 @@ from agentctl.metrics import exposition
 
 if TYPE_CHECKING:
     from agentctl.daemon.app import App
+
+log = logging.getLogger("agentctl.daemon.methods")
 
 Params = Mapping[str, Any]
 Method = Callable[[Params, Peer], Awaitable[Any]]
@@ -101,7 +104,8 @@ def _asker() -> Callable[[dict[str, Any], int], dict[str, Any]]:
     try:
         found = import_module("agentctl.daemon.answers")
     except ImportError as error:
-        raise Fault(protocol.ELSEWHERE, "this daemon answers no questions") from error
+        log.warning("cannot answer list, status and why: %s", error)
+        raise Fault(protocol.ELSEWHERE, f"the daemon cannot import its answers: {error}") from error
     return cast("Callable[[dict[str, Any], int], dict[str, Any]]", found.answer)
 
 

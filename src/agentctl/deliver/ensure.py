@@ -13,8 +13,8 @@ from agentctl.errors import AgentctlError, NoDaemon
 from agentctl.state import targets
 
 OTHER_ENVIRONMENT = (
-    "the daemon that runs was started without AGENTCTL_WEBHOOK_URL, and tells nobody there;"
-    " agentctl daemon restart, from here"
+    "the running daemon was started without AGENTCTL_WEBHOOK_URL, so it sends nothing there;"
+    " run `agentctl daemon restart` in this shell"
 )
 
 

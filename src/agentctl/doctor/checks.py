@@ -16,7 +16,6 @@ from agentctl.system.private import check_directory, check_home
 from agentctl.truth import rehearsals
 from agentctl.truth.look import Look
 from agentctl.truth.model import Problem, Session
-from agentctl.truth.visibility import INITIAL_PID_NAMESPACE, namespace_of_pids
 
 # Harmless by themselves: told, and no reason to call anything wrong.
 NOTES = frozenset({"stale"})
@@ -49,7 +48,7 @@ def of_machine() -> Iterator[Finding]:
         yield Finding(
             "kernel", "note", "no exit info (Linux 6.15): exit codes of others' children are lost"
         )
-    if namespace_of_pids() != INITIAL_PID_NAMESPACE:
+    if proc.namespace() != proc.INITIAL_PID_NAMESPACE:
         yield Finding(
             "kernel",
             "note",

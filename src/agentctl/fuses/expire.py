@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Sequence
 
 from agentctl import paths
 from agentctl.errors import AgentctlError, Passing
@@ -21,9 +22,10 @@ from agentctl.state.fuse import BURNING, FAILED, FIRING
 from agentctl.system import proc
 from agentctl.system.identity import ProcessIdentity
 from agentctl.truth.launched import carriers
+from agentctl.truth.model import Session
 
 SOON = 5.0  # seconds
-RECHECK = 60.0  # seconds: whoever fires it may die of it, and nobody tells us
+RECHECK = shim.RECHECK  # seconds: whoever fires it may die of it, and nobody tells us
 
 
 def main() -> None:
@@ -46,8 +48,8 @@ def _ask_again(file: str, seconds: float) -> None:
     try:
         with open(file, "w", encoding="ascii") as told:
             told.write(f"{seconds:f}")
-    except OSError:  # the folder was deleted, or the disk is full: the daemon is left
-        return
+    except OSError:  # the folder was deleted, or the disk is full: then the shim knows when
+        pass
     sys.exit(shim.AGAIN)
 
 
@@ -57,7 +59,7 @@ def expire(state: str, launch_id: str) -> float | None:
     found = fuses.timeout_of(notes, launch_id)
     if found is None:
         if launches.noted(notes, launch_id) is None:
-            _end_unnoted(launch_id)
+            _end_unnoted(notes, launch_id)
         return None  # or it was cancelled so long ago that it is forgotten
     done = fire.fire(state, found.id)
     if done is not None:
@@ -70,27 +72,32 @@ def expire(state: str, launch_id: str) -> float | None:
     return max(1.0, now.left(clocks.now())) if now.state == BURNING else RECHECK
 
 
-def _end_unnoted(launch_id: str) -> None:
+def _end_unnoted(notes: str, launch_id: str) -> None:
     """Ends the agent of a launch whose note is lost, if it lives: its shim tells which process it is."""
     told = next((each for each in carriers(proc.read_table()) if each.launch_id == launch_id), None)
     if told is None or proc.current(told.identity) is None:
         return
-    try:
-        _stop(told.identity)
-    except AgentctlError:  # it cannot be told what it runs: it is to end all the same
-        pass
     from agentctl.launch.start import end
-
-    end(told.identity, launch_id)
-
-
-def _stop(identity: ProcessIdentity) -> None:
-    """By the signals that its agent knows. Raises AgentctlError."""
     from agentctl.sessions import query
+
+    live: Sequence[Session] = ()
+    try:
+        live = query.everything().sessions
+        _stop(told.identity, live)
+    except Exception as error:  # noqa: BLE001 - whatever it was: it is to end all the same
+        leave_word(notes, launch_id, "expire", f"{type(error).__name__}: {error}")
+    end(told.identity, launch_id, live)
+
+
+def _stop(identity: ProcessIdentity, live: Sequence[Session]) -> None:
+    """By the signals that its agent knows. Raises AgentctlError, and whatever a third party's adapter
+    does."""
     from agentctl.stop import plan
     from agentctl.stop.several import Job
 
-    live = query.everything().sessions
     meant = (s for s in live if s.seen.owner is not None and s.seen.owner.identity == identity)
     if (session := next(meant, None)) is not None:
-        Job(session, plan.plan(session, live, whole_owner=True), live).run(force=False, timeout=None)
+        job = Job(session, plan.plan(session, live, whole_owner=True), live)
+        job.run(force=False, timeout=None)
+        if job.error is not None:
+            raise job.error

@@ -3,7 +3,7 @@ calls this: the daemon, and the shim of a launch whose time is over.
 
 Any moment of it may be the last. Each action is confirmed before the next one is begun; who comes after
 does what is not confirmed. So an action can be done twice only if whoever did it died between the deed
-and the word, and of a command not even then, unless the command died too (`fuse_command`).
+and the word, and of a command not even then, unless the command died too (`fuses/run.py`).
 """
 
 from __future__ import annotations

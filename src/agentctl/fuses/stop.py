@@ -16,7 +16,7 @@ from agentctl.launch import finish
 from agentctl.sessions import query
 from agentctl.state import launch_writes, launches
 from agentctl.state.fuse import Fuse
-from agentctl.stop import plan as stoppable
+from agentctl.stop import plan
 from agentctl.stop.several import Job, all_at_once
 from agentctl.stop.stop import shape
 from agentctl.truth.model import Launch, Problem, Session
@@ -31,8 +31,8 @@ def stop(state: str, fuse: Fuse, _: int) -> dict[str, Any]:
     jobs, told = [], []
     for session in meant:
         try:
-            plan = stoppable.plan(session, found.sessions, whole_owner=fuse.launch_id is not None)
-            jobs.append(Job(session, plan, found.sessions))
+            may = plan.plan(session, found.sessions, whole_owner=fuse.launch_id is not None)
+            jobs.append(Job(session, may, found.sessions))
         except AgentctlError as error:
             told.append(_refused(session, error))
     noted = not jobs or fuse.launch_id is None or _expired(state, fuse.launch_id)

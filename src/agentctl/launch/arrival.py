@@ -138,7 +138,7 @@ def how_it_ended(notes: str, launch_id: str) -> Exit | None:
 
 def _told(ended: Exit | None) -> str:
     if ended is None:
-        return "how, is not known"
+        return "how it ended is not known"
     return f"signal {-ended.code}" if ended.code < 0 else f"exit code {ended.code}"
 
 

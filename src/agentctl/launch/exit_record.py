@@ -18,7 +18,7 @@ from agentctl.truth.model import Exit, Launch
 LAST_WORD = 5.0  # seconds a shim may take to write down what it has seen, on a loaded machine
 
 
-def recorded(launch: Launch, seconds: float = LAST_WORD) -> Launch:
+def recorded(launch: Launch, seconds: float | None = None) -> Launch:
     """Wait until the shim has written down how the agent ended; where the shim is dead, do its finishing
     work. The note as it is then. Of an agent whose process may live nothing is. Raises SourceError."""
     state = paths.state_directory(os.environ)
@@ -57,11 +57,11 @@ def finished(launch: Launch) -> Launch:
 
 
 def written_down(
-    notes: str, launch_id: str, seconds: float = LAST_WORD, by: Handle | None = None
+    notes: str, launch_id: str, seconds: float | None = None, by: Handle | None = None
 ) -> Exit | None:
     """How it ended, once the shim has written that: it comes a moment after the end. `by`: the shim,
     after whose end nobody writes it any more. None: not in time, or never."""
-    deadline = time.monotonic() + seconds
+    deadline = time.monotonic() + (LAST_WORD if seconds is None else seconds)
     try:
         with Watch((), [by] if by is not None else []) as watch:
             watch.add_file(f"{launches.folder(notes, launch_id)}/exit")
@@ -75,7 +75,7 @@ def written_down(
         return None
 
 
-def _awaited(notes: str, launch_id: str, shim: ProcessIdentity, seconds: float) -> bool:
+def _awaited(notes: str, launch_id: str, shim: ProcessIdentity, seconds: float | None) -> bool:
     """Whether that was the shim's to do, and still is."""
     try:
         with Handle(shim) as handle:

@@ -17,11 +17,13 @@ from agentctl import paths
 from agentctl.adapters.plans import LaunchRequest
 from agentctl.adapters.registry import load
 from agentctl.errors import Gone, Passing, SourceError
-from agentctl.launch import folder as output
-from agentctl.launch import hooks
+from agentctl.launch import folder, hooks
 from agentctl.sessions import query
 from agentctl.state import launch_writes, launches
+from agentctl.system import proc
 from agentctl.system.pidfd import Handle
+from agentctl.system.program import SHIM
+from agentctl.truth.launched import Carried, carried
 from agentctl.truth.model import Exit, HookRun, Launch, Session
 from agentctl.truth.survey import Wanted
 
@@ -37,7 +39,7 @@ def main() -> None:
     state, launch_id = sys.argv[1:3]
     os.environ["AGENTCTL_HOME"] = state
     with open("/proc/self/comm", "w", encoding="ascii") as file:
-        file.write("agentctl-shim")  # as before: we are what stands between the agent and its hook
+        file.write(SHIM)  # as before: we are what stands between the agent and its hook
     try:
         patiently(lambda: _outlast(state, launch_id))
         finish(state, launch_id, patiently)
@@ -46,14 +48,20 @@ def main() -> None:
 
 
 def _outlast(state: str, launch_id: str) -> None:
-    """What the shim saw the end of may have been a wrapper, and the agent lives on."""
-    note = launches.noted(paths.notes_file(state), launch_id)
+    """What the shim saw the end of may have been a wrapper, and the agent lives on. Without a note there
+    is nothing to finish, but what the shim tells of it is to be told until then."""
+    known = launches.noted(paths.notes_file(state), launch_id) or _carried()
     try:
-        if note is not None:
-            with Handle(note.identity) as agent:
+        if known is not None:
+            with Handle(known.identity) as agent:
                 agent.wait(None)
     except Gone:  # the usual case
         pass
+
+
+def _carried() -> Carried | None:
+    """What we hold since we were the shim."""
+    return carried(proc.read_process(os.getpid(), proc.boot_id()))
 
 
 def patiently(work: Callable[[], T]) -> T:
@@ -99,8 +107,8 @@ def _hook(notes: str, note: Launch, ended: Exit | None) -> HookRun:
     facts = hooks.facts(note, *known)
     if ended is not None:  # also where the agent left no session to tell it by
         facts["AGENTCTL_EXIT_CODE"] = str(ended.code)
-    folder = launches.folder(notes, note.id)
-    return hooks.run("on-complete", note.on_complete or "", note, folder, facts)
+    place = launches.folder(notes, note.id)
+    return hooks.run("on-complete", note.on_complete or "", note, place, facts)
 
 
 def _exit(notes: str, launch_id: str) -> Exit | None:
@@ -122,7 +130,7 @@ def _identified(notes: str, note: Launch) -> Launch:
     announced = described.announced
     if announced is None:
         return note
-    with output.Lines(launches.folder(notes, note.id)) as lines:
+    with folder.Lines(launches.folder(notes, note.id)) as lines:
         session_id = next((told for line in lines.new() if (told := announced(line))), None)
     if session_id is None:
         return note

@@ -85,7 +85,9 @@ def _slots(entry: Entry, where: str) -> tuple[Slot, ...]:
     for item in items:
         # before any is made: with aliases, a small file can name millions
         if len(found) + _count(item) > MOST:
-            raise item.wrong(f"more than {MOST} slots", "an entry has one for each of its models")
+            raise item.wrong(
+                f"more than {MOST} slots", "each entry makes one slot per model; split the file"
+            )
         found += _of_entry(item, where)
     return tuple(found)
 

@@ -28,7 +28,8 @@ def sentence(others: Sequence[Session]) -> str:
     pid = first.owner.pid if first.owner is not None else 0
     named = f"{first.adapter} {first.session_id or f'pid:{pid}'} (pid {pid})"
     more = f" and {len(others) - 1} more" if len(others) > 1 else ""
-    return f"{named}{more} works in the same directory, and was not launched by agentctl"
+    works, was = ("work", "were") if more else ("works", "was")
+    return f"{named}{more} {works} in the same directory, and {was} not launched by agentctl"
 
 
 def _works_in(session: Session, real: str) -> bool:

@@ -18,7 +18,7 @@ from agentctl.state import launches
 from agentctl.state.column import is_text
 from agentctl.truth.model import PROMPT_CAP, Observation, Worktree
 
-NOT_TEXT = "what needs such bytes can be in a script or a file, and its name here"
+NOT_TEXT = "put those bytes in a script or a file, and give its name here"
 
 
 class Order(NamedTuple):

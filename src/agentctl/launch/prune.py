@@ -205,7 +205,7 @@ def _locks(path: str, *, dry_run: bool) -> Iterator[Pruned]:
 def _cache(state: str, problems: list[Problem], *, dry_run: bool) -> Iterator[Pruned]:
     number = cache.forget_absent(paths.cache_file(state), dry_run=dry_run)
     if number:
-        yield Pruned("cache", str(number), "what files said that do not exist any more")
+        yield Pruned("cache", str(number), "cached facts of files that no longer exist")
     for path in cache.unfinished(paths.cache_file(state)):
         if not dry_run:
             problems.extend(_remove(path, os.unlink))

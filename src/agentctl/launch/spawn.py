@@ -8,13 +8,11 @@ from collections.abc import Mapping, Sequence
 
 from agentctl.errors import StartFailed, UsageError
 from agentctl.launch.shim import shim
-from agentctl.process import ours as programs
+from agentctl.process import ours
 from agentctl.system import proc
 from agentctl.system.files import translated
 from agentctl.system.identity import ProcessIdentity
 from agentctl.truth import launched
-
-# Whatever we ignore or block, as one started by nohup or cron does: the shim must hear of its children.
 
 
 class Child:
@@ -99,8 +97,8 @@ def spec(
         (
             [os.fsencode(word) for word in argv],
             [os.fsencode(f"{name}={value}") for name, value in environ.items()],
-            [os.fsencode(word) for word in programs.other(programs.FINISH, *then)],
-            [os.fsencode(word) for word in programs.other(programs.EXPIRE, *then)],
+            [os.fsencode(word) for word in ours.other(ours.FINISH, *then)],
+            [os.fsencode(word) for word in ours.other(ours.EXPIRE, *then)],
         ),
     )
 
@@ -108,16 +106,17 @@ def spec(
 def _start_shim(descriptors: Sequence[int], environ: Mapping[str, str]) -> None:
     null = [(os.POSIX_SPAWN_OPEN, stream, os.devnull, os.O_RDWR, 0) for stream in (0, 1, 2)]
     first = max(*descriptors, 2) + 1  # none of them may be in another's place, or overwritten by it
-    kept = [(os.POSIX_SPAWN_DUP2, ours, its) for its, ours in enumerate(descriptors, first)]
+    kept = [(os.POSIX_SPAWN_DUP2, fd, its) for its, fd in enumerate(descriptors, first)]
     try:
         os.posix_spawn(
             sys.executable,
-            programs.shim(*(its for _, _, its in kept)),
+            ours.shim(*(its for _, _, its in kept)),
             dict(environ),
             file_actions=[*kept, *null],  # ours may be at 0, 1 or 2, where the caller had closed these
             setsid=True,  # closing the terminal kills nothing
+            # whatever we ignore or block, as one started by nohup does: it must hear of its children
             setsigmask=(),
-            setsigdef=programs.ALL_SIGNALS,
+            setsigdef=ours.ALL_SIGNALS,
         )
     except OSError as error:
         raise translated(error, sys.executable) from error

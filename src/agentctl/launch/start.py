@@ -4,12 +4,11 @@ words and leaves nothing behind."""
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from agentctl import paths
 from agentctl.errors import Gone, SourceError, Unreachable
-from agentctl.launch import fair, first_run, spawn
-from agentctl.launch import folder as output
+from agentctl.launch import fair, first_run, folder, spawn
 from agentctl.launch.arrival import arrived, failure, how_it_ended
 from agentctl.launch.order import Order
 from agentctl.state import launch_writes, launches
@@ -37,8 +36,8 @@ def _launched(
     state: str, order: Order, turn: first_run.Turn, tell: Callable[[Session], None] | None
 ) -> Session:
     notes = paths.notes_file(state)
-    folder = launches.folder(notes, order.id)
-    child = spawn.Child(_spec(state, folder, order), order.environ)
+    place = launches.folder(notes, order.id)
+    child = spawn.Child(_spec(state, place, order), order.environ)
     note = _note(order, child.identity)
     try:
         launch_writes.begin(
@@ -49,7 +48,7 @@ def _launched(
             cancels_fuses=order.cancels_fuses,
         )
         child.carry(_carried(state, note))  # not before: a shim without a note is one whose note is lost
-        _go(child, folder, order)
+        _go(child, place, order)
 
         def learned(known: Launch) -> None:
             child.carry(_carried(state, known))
@@ -67,7 +66,7 @@ def _launched(
         raise
     try:
         if order.on_create is not None:
-            note = _created(notes, folder, session._replace(launch=note), order.on_create)
+            note = _created(notes, place, session._replace(launch=note), order.on_create)
     finally:
         child.release()  # only now: the finishing work waits for that, and comes after the beginning
     return session._replace(launch=note)
@@ -97,7 +96,7 @@ def _settle(
         raise failure(ended, notes, order)
 
 
-def _created(notes: str, folder: str, session: Session, command: str) -> Launch:
+def _created(notes: str, place: str, session: Session, command: str) -> Launch:
     """The agent runs: whatever goes wrong with the hook is told, and is no failure of the launch."""
     from agentctl.launch import hooks
 
@@ -105,17 +104,17 @@ def _created(notes: str, folder: str, session: Session, command: str) -> Launch:
     assert note is not None
     facts = hooks.facts(note, model=session.seen.facts.model)
     try:
-        run = hooks.run("on-create", command, note, folder, facts)
+        run = hooks.run("on-create", command, note, place, facts)
         launch_writes.hook_ran(notes, note.id, run)
     except SourceError as error:
         run = HookRun("on-create", command, hooks.NOT_STARTED, 0.0, str(error))
     return note._replace(hooks=(run,))
 
 
-def _spec(state: str, folder: str, order: Order) -> bytes:
+def _spec(state: str, place: str, order: Order) -> bytes:
     command = order.command
     then = (state, order.id)
-    return spawn.spec(folder, command.cwd, command.argv, order.environ, timeout=order.timeout, then=then)
+    return spawn.spec(place, command.cwd, command.argv, order.environ, timeout=order.timeout, then=then)
 
 
 def _note(order: Order, identity: ProcessIdentity) -> Launch:
@@ -152,11 +151,11 @@ def _carried(state: str, note: Launch) -> Carried:
     )
 
 
-def _go(child: spawn.Child, folder: str, order: Order) -> None:
+def _go(child: spawn.Child, place: str, order: Order) -> None:
     try:
-        output.make(folder, order.command.stdin, order.command.files)
+        folder.make(place, order.command.stdin, order.command.files)
     except OSError as error:
-        raise translated(error, folder) from error
+        raise translated(error, place) from error
     child.go()
 
 
@@ -168,16 +167,18 @@ def _undo(child: spawn.Child, notes: str, launch_id: str, why: str) -> None:
     except SourceError:  # a full disk, a lost home: why it failed is what a person is to be told
         pass
     child.forget()
-    output.remove(launches.folder(notes, launch_id))
+    folder.remove(launches.folder(notes, launch_id))
 
 
-def end(identity: ProcessIdentity, launch_id: str) -> None:
-    """All of them: a wrapper that is killed leaves the agent behind."""
+def end(identity: ProcessIdentity, launch_id: str, among: Iterable[Session] = ()) -> None:
+    """All of them: a wrapper that is killed leaves the agent behind. `among`: every live session, for
+    those inside this one that are to live."""
     from agentctl.process.handles import kill_all
     from agentctl.process.tree import Family
 
     first = proc.current(identity)
-    family = Family(first, launch_id, confine=os.environ.get("AGENTCTL_CONFINE", ""))
+    confine = os.environ.get("AGENTCTL_CONFINE", "")
+    family = Family(first, launch_id, among=among, confine=confine)
     own = [first] if first is not None else []
     kill_all(lambda known: [*own, *family.look(proc.read_table(), known).members])
 

@@ -1,5 +1,5 @@
 """What there is to measure at this moment, as families of metrics. States are looked at when asked;
-nothing is remembered here. What only a daemon can count is in `tally`."""
+nothing is remembered here. What only a daemon can count is in `counters`."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from agentctl import paths
 from agentctl.errors import SourceError
 from agentctl.metrics.exposition import Family, Sample
 from agentctl.metrics.families import FAMILIES, family
-from agentctl.sessions import query as asking
+from agentctl.sessions import query
 from agentctl.state import db, locks, remains
 from agentctl.system import files
 from agentctl.truth.model import Session
@@ -23,7 +23,7 @@ Key = tuple[str, ...]
 Rows = Iterable[tuple[Any, ...]]  # labels, and a number
 
 
-def collect(environ: Mapping[str, str], look: Callable[[], Survey] = asking.everything) -> list[Family]:
+def collect(environ: Mapping[str, str], look: Callable[[], Survey] = query.everything) -> list[Family]:
     """All that can be told without a daemon. Raises UsageError for a deadline that is none."""
     state = paths.state_directory(environ)
     built = family("agentctl_build_info", [Sample({"version": agentctl.__version__}, 1)])
@@ -80,8 +80,8 @@ def _fuses(path: str) -> Rows:
 
 
 def _deliveries(path: str) -> Rows:
-    query = "select kind, target, phase, count(*) from outbox group by kind, target, phase"
-    return _rows(path, "outbox", query)
+    counts = "select kind, target, phase, count(*) from outbox group by kind, target, phase"
+    return _rows(path, "outbox", counts)
 
 
 _STATES: dict[str, Callable[[str], Rows]] = {
@@ -92,9 +92,9 @@ _STATES: dict[str, Callable[[str], Rows]] = {
 }
 
 
-def _rows(path: str, table: str, query: str) -> list[tuple[Any, ...]]:
+def _rows(path: str, table: str, select: str) -> list[tuple[Any, ...]]:
     with db.reader(path) as database:
-        return database.rows(query) if database is not None and database.columns(table) else []
+        return database.rows(select) if database is not None and database.columns(table) else []
 
 
 def _tokens(live: Iterable[Session]) -> Iterator[tuple[str, str, float]]:

@@ -21,7 +21,7 @@ EXPIRE = "agentctl.fuses.expire"
 NAMES = {
     FINISH: "finish",
     EXPIRE: "expire",
-    # as shims that agentctl 0.1 started write them
+    # as shims write them that were started before the packages moved
     "agentctl.control.finish": "finish",
     "agentctl.control.expire": "expire",
 }

@@ -16,9 +16,9 @@ from agentctl.process.terminals import Terminals
 from agentctl.system import proc
 from agentctl.system.identity import ProcessIdentity
 from agentctl.system.proc import Process
+from agentctl.system.program import SHIM
 from agentctl.truth.model import EntryPoint, Observation, Session
 
-SHIM = "agentctl-shim"
 DAEMON = "agentctl-daemon"
 
 

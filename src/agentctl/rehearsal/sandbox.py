@@ -3,7 +3,7 @@
 Inside, only loopback answers, only the room's own processes exist, /tmp is empty and private. When the
 program ends, or whoever asked for the room dies, the kernel ends all that is in it. Root can have one,
 anybody else where the kernel lets users make namespaces. With `--read-only`, nothing but /tmp can be
-written from inside. With `--rehearsal`, nobody outside lists what runs in it (see `truth.rooms`).
+written from inside. With `--rehearsal`, nobody outside lists what runs in it (see `truth.rehearsals`).
 
     python -m agentctl.rehearsal.sandbox -- PROGRAM WORDS…
 """
@@ -21,6 +21,7 @@ import sys
 from collections.abc import Sequence
 
 from agentctl.errors import Unsupported
+from agentctl.system.program import KEEPER
 from agentctl.truth import rehearsals
 
 NEW_MOUNTS, NEW_USER, NEW_PIDS, NEW_NETWORK = 0x00020000, 0x10000000, 0x20000000, 0x40000000
@@ -155,7 +156,7 @@ def main(given: Sequence[str]) -> int:
             read_only = True
         elif word == rehearsals.WORD and words_before:
             words_before.pop(0)  # for those who look at our arguments
-            _call("prctl", SET_NAME, rehearsals.NAME.encode(), 0, 0, 0)
+            _call("prctl", SET_NAME, KEEPER.encode(), 0, 0, 0)
         elif word == "--" and words_before:
             program, words_before = words_before, []
         else:

@@ -193,7 +193,9 @@ def reader(path: str) -> Iterator[Database | None]:
             yield database
     except Malformed as error:
         cause = error.__cause__
-        raise (answer(cause, path) if isinstance(cause, sqlite3.Error) else error) from error
+        if isinstance(cause, sqlite3.Error):
+            raise answer(cause, path) from cause
+        raise
 
 
 def place(path: str) -> Place | None:

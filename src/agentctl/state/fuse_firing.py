@@ -117,10 +117,11 @@ def _queue(
     """To an address, or to a target by its name: what only the settings know is looked up there when it
     is sent. A target that is told of all fuses is told of this one once."""
     target, url = (action.what, None) if action.by_name else ("fuse", action.what)
-    connection.execute(
-        "delete from outbox where kind = 'webhook' and target = ? and url is null and seq = ?",
-        (target, seq),
-    )
+    if action.by_name:
+        connection.execute(
+            "delete from outbox where kind = 'webhook' and target = ? and url is null and seq = ?",
+            (target, seq),
+        )
     connection.execute(
         "insert into outbox (id, kind, target, url, seq, created_at, due_at)"
         " values (?, 'webhook', ?, ?, ?, ?, ?)",

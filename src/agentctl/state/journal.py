@@ -45,12 +45,10 @@ _INSERT = (
 _LAST = "select seq from sqlite_sequence where name = 'event'"
 _AFTER = "where seq > ? order by seq limit ?"
 # What must stay: the last word on who has not stopped, and what is to be delivered.
-_SPARED = (
-    " seq not in (select seq from outbox where phase = 'pending')"
-    " and seq not in (select seq from last_word where type <> 'session.stopped')"
-)
+_LIVING = " seq not in (select seq from last_word where type <> 'session.stopped')"
+_SPARED = f"{_LIVING} and seq not in (select seq from outbox where phase = 'pending')"
 # ruff: noqa: S608 - queries are put together from our own words alone
-_PRUNE = f"delete from event where seen_at < ? and seq not in (select seq from outbox) and{_SPARED}"
+_PRUNE = f"delete from event where seen_at < ? and seq not in (select seq from outbox) and{_LIVING}"
 _COUNT = f"select count(*) from event where{_SPARED}"
 _EDGE = f"select seq from event where{_SPARED} order by seq limit 1 offset ?"
 _SHRINK = f"delete from event where seq <= ? and{_SPARED}"

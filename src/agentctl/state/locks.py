@@ -46,9 +46,11 @@ def written(path: str) -> list[Lock]:
 
 def unnoted(path: str) -> list[Lock]:
     """Those of live agents that were launched from this state directory and whose notes are lost since,
-    as where it was deleted: their shims tell. Raises SourceError."""
+    as where it was deleted: their shims tell. Not those of containers, where the same path is another
+    directory. Raises SourceError."""
     home = os.path.realpath(os.path.dirname(path))
-    told = [each for each in launched.carriers(proc.read_table()) if each.state == home]
+    shims = launched.carriers(proc.read_table())
+    told = [s for s in shims if s.state == home and not proc.elsewhere(s.identity, s.namespace)]
     # read after the shims: each launch has its note before its shim tells of it
     known = {note.id for note in remains.recorded(path)} if told else set()
     found = [_carried(each) for each in told if each.launch_id not in known]

@@ -37,7 +37,7 @@ class Stopped(NamedTuple):
 
 
 def shape(given: Stopped) -> dict[str, Any]:
-    """As `shapes.STOPPED_FIELDS` describes it."""
+    """As `wire.session.STOPPED_FIELDS` describes it."""
     return {
         "id": given.session_id,
         "adapter": given.adapter,
@@ -59,9 +59,9 @@ def stop(
     timeout: float | None = None,
 ) -> Stopped:
     """`timeout` bounds what the owner gets before KILL; `force` gives it nothing, and ends also the
-    terminals inside it that a person uses. Whether it may be stopped at all is `stoppable.plan`'s to
-    say. `among`: every live session, for those inside this one that are to live. Raises Refused if its
-    pid names another process by now."""
+    terminals inside it that a person uses. Whether it may be stopped at all is decided in
+    `stop/plan.py`. `among`: every live session, for those inside this one that are to live. Raises
+    Refused if its pid names another process by now."""
     began = time.monotonic()
     family, first = family_of(session, plan, among, force=force), session.seen.owner
     with Targets() as owner, Targets() as others:

@@ -9,7 +9,7 @@ import os
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
-from agentctl.errors import SourceError
+from agentctl.errors import Exhausted, Forbidden, Gone, SourceError
 from agentctl.system.proc import Process
 from agentctl.system.proc_entry import read_system_file
 
@@ -29,10 +29,11 @@ class FileLock(NamedTuple):
 
 
 def file_locks() -> list[FileLock]:
-    """All that the kernel shows; none where it has no such file, and so nothing is known by them."""
+    """All locks that the kernel shows. An empty list may also mean that this kernel has no /proc/locks.
+    Raises SourceError."""
     try:
         table = read_system_file(LOCKS)
-    except SourceError:
+    except (Gone, Forbidden):
         return []
     return [lock for line in table.split(b"\n") if (lock := _parsed(line)) is not None]
 
@@ -58,7 +59,7 @@ def lock_holders() -> dict[int, set[int]]:
 
 def writers_below(processes: Iterable[Process], roots: Iterable[str]) -> Iterator[tuple[Process, str]]:
     """Processes that have a file in one of these directories open to write, and which. Those that we may
-    not look into are passed over: their names are all there is."""
+    not look into are passed over: their names are all there is. Raises Exhausted."""
     prefixes = tuple(os.path.realpath(root).rstrip("/") + "/" for root in roots)
     mine = os.getpid()
     for process in processes:
@@ -73,5 +74,7 @@ def writers_below(processes: Iterable[Process], roots: Iterable[str]) -> Iterato
                 ):
                     yield process, path
                     break
+        except Exhausted:
+            raise
         except SourceError:  # it has ended meanwhile, or may not be looked into
             continue

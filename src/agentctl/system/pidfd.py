@@ -42,7 +42,12 @@ class Handle:
             raise Unsupported("pidfd_open", "not available here") from error
         except OSError as error:
             raise _translated(error, identity.address) from error
-        if proc.current(identity) is None:
+        try:
+            there = proc.current(identity) is not None
+        except BaseException:
+            self.close()
+            raise
+        if not there:
             self.close()
             raise Gone(identity.address, "the pid now names another process")
 

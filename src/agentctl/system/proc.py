@@ -11,7 +11,7 @@ import os
 from collections.abc import Iterator, Mapping
 from typing import TypeVar
 
-from agentctl.errors import Forbidden, Gone, SourceError, Unreachable
+from agentctl.errors import Exhausted, Forbidden, Gone, SourceError, Unreachable
 from agentctl.system.identity import ProcessIdentity
 from agentctl.system.proc_entry import STAT_CAP, Entry, Stat, parse_stat, read_stat
 
@@ -21,10 +21,11 @@ ENVIRON_CAP = 2 << 20  # the kernel's own limit on argv + environ is about this
 TICKS = os.sysconf("SC_CLK_TCK")
 STEP = 1.0  # seconds: what differs by less is no clock that was set
 NEVER = float("inf")
+INITIAL_PID_NAMESPACE = "pid:[4026531836]"  # a constant of the kernel
 
 
 def boot_id() -> str:
-    """Raises Unreachable: without it a pid of today is one of yesterday."""
+    """Raises Unreachable. A pid identifies a process only together with the boot id."""
     path = "/proc/sys/kernel/random/boot_id"
     try:
         with open(path, encoding="ascii", errors="replace") as file:
@@ -237,6 +238,8 @@ class Process:
                 for number, target in self._descriptors().items():
                     if int(number) > 2 and target.startswith("pipe:"):
                         yield handle.status(f"fd/{number}").st_ctime
+        except Exhausted:
+            raise
         except SourceError:  # another user's, or it has closed that
             return
 
@@ -284,7 +287,8 @@ def described(kind: type[Kind], identity: ProcessIdentity, stat: Stat) -> Kind:
 
 
 def read_table() -> dict[int, Process]:
-    """Every process visible from here. One that vanishes meanwhile is simply not in it."""
+    """Every process visible from here. One that vanishes meanwhile is simply not in it. Raises
+    Exhausted: one that was not read for want of a descriptor would be missing from it."""
     boot, table = boot_id(), {}
     for pid in pids():
         try:
@@ -327,9 +331,16 @@ def is_ending(process: Process) -> bool:
 
 
 def namespace() -> str:
-    return os.readlink("/proc/self/ns/pid")
+    """Ours, of pids; empty: nobody can tell."""
+    try:
+        return os.readlink("/proc/self/ns/pid")
+    except FileNotFoundError:  # a kernel without pid namespaces has the one
+        return INITIAL_PID_NAMESPACE
+    except OSError:
+        return ""
 
 
 def elsewhere(identity: ProcessIdentity, its: str | None) -> bool:
     """Whether it may live where we cannot look, as in a container. `its` namespace None: ours."""
-    return its not in (None, namespace()) and identity.boot == boot_id()
+    same = its is None or (its != "" and its == namespace())
+    return not same and identity.boot == boot_id()

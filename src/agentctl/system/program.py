@@ -34,6 +34,7 @@ LOADER_OPTIONS = frozenset({
 EMULATOR_OPTIONS = frozenset({"-0", "-L", "-cpu", "-E", "-U", "-s", "-g"})
 NAMES = 1024  # remembered by whoever looks again and again
 SHIM = "agentctl-shim"  # the name of our own process that is the parent of a launched agent
+KEEPER = "agentctl-room"  # that of the first process in the room of a rehearsal
 WRAPPED = ("wrapped", "unwrapped")  # what Nix appends to the binary behind its wrapper
 
 

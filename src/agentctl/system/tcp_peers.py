@@ -11,8 +11,8 @@ _LOCAL, _REMOTE, _UID = 1, 2, 7  # columns
 
 
 def uid_of(connection: socket.socket) -> int | None:
-    """Of the process at the other end; None: nobody can tell. One that has closed its end already counts
-    as root's, as the kernel has it, and reads no answer any more."""
+    """Of the process at the other end; None: nobody can tell. The kernel reports uid 0 for a peer that
+    has already closed its end. That is harmless: such a peer cannot read the answer."""
     theirs, ours = connection.getpeername()[:2], connection.getsockname()[:2]
     for table, text in _places(theirs, ours):
         uid = _found(table, text)

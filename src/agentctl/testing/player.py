@@ -251,8 +251,10 @@ def wait_for_program(pid: int, deadline: float = 20.0) -> None:
     while True:
         with open(f"/proc/{pid}/stat", "rb") as stat:
             fields = stat.read().rpartition(b")")[2].split()
-        if int(fields[48]) or time.monotonic() > end:  # env_end: field 51
+        if int(fields[48]):  # env_end: field 51
             return
+        if time.monotonic() > end:
+            raise TimeoutError(f"pid {pid} does not run its program after {deadline:g} s")
         time.sleep(0.001)
 
 

@@ -90,21 +90,21 @@ def _ended(
     exited: Evidence | None,
 ) -> Verdict:
     code = exited.value if exited is not None else None
-    outcome, reason = _outcome(activity, code)
-    if gone.claim == "ended":
-        reason = reason.replace("its process is gone", "the process that ran it has ended")
+    end = "the process that ran it has ended" if gone.claim == "ended" else "its process is gone"
+    outcome, reason = _outcome(activity, code, end)
     used: tuple[Evidence, ...] = (gone,) if activity is None else (gone, activity)
     if exited is not None:
         used += (exited,)
     return _verdict(evidence, used, reason, status="stopped", outcome=outcome, code=code)
 
 
-def _outcome(activity: Evidence | None, code: int | None) -> tuple[Outcome, str]:
-    """The agent's own end record *and* the code: agents exit 0 after SIGINT and after API errors."""
+def _outcome(activity: Evidence | None, code: int | None, end: str) -> tuple[Outcome, str]:
+    """The agent's own end record *and* the code: agents exit 0 after SIGINT and after API errors. `end`
+    says what is known of its process."""
     turn = activity.claim if activity is not None else None
     ending = activity.detail if activity is not None and turn == "idle" else ""
     if ending == "interrupted":
-        return "interrupted", "its process is gone; its last turn was interrupted"
+        return "interrupted", f"{end}; its last turn was interrupted"
     if code is not None and (code < 0 or code in _SIGNAL_CODES):
         by = _SIGNAL_CODES.get(code, f"signal {-code}")
         return "killed", f"its process was ended by {by}"
@@ -113,14 +113,14 @@ def _outcome(activity: Evidence | None, code: int | None) -> tuple[Outcome, str]
             return "interrupted", "its process exited 0 with its turn still open"
         if code is not None:
             return "failed", f"its process exited {code} with its turn still open"
-        return "killed", "its process is gone and its turn was never closed"
+        return "killed", f"{end} and its turn was never closed"
     if ending == "failed":
-        return "failed", "its process is gone; its last turn failed"
+        return "failed", f"{end}; its last turn failed"
     if code:
         return "failed", f"its process exited {code}"
     if ending == "completed":
-        return "completed", "its process is gone; its last turn completed"
-    return "unknown", "its process is gone; no source tells how it ended"
+        return "completed", f"{end}; its last turn completed"
+    return "unknown", f"{end}; no source tells how it ended"
 
 
 def _safest(living: Sequence[Evidence]) -> Evidence | None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from agentctl.errors import Forbidden, Gone
 from agentctl.system import proc
 from agentctl.truth.judge import judge
 from agentctl.truth.launched import overtaken
@@ -44,7 +45,11 @@ class Labels:
         for (adapter, session_id), note in self._by_session.items():
             if adapter is None or adapter not in adapters or (adapter, session_id) in listed:
                 continue
-            if not (session_id or "").startswith(wanted.id_prefix) or _last(note) < wanted.since:
+            if not (session_id or "").startswith(wanted.id_prefix):
+                continue
+            # A file of this launch is no older than the launch. So of a later launch the adapter has
+            # listed the file, if there is one; an earlier one may have a file that nobody wanted.
+            if (note.created_at or 0.0) < wanted.since:
                 continue
             evidence = tuple(_end_without_file(note))
             if evidence:
@@ -81,19 +86,21 @@ def _with_end(seen: Observation, note: Launch, ended: Exit) -> Observation:
     """The recorded end decides as long as nobody wrote to the session since. Then a process that merely
     could run it, because it is bound to no session, is no reason for doubt; `why` still shows it."""
     exited = _exited(ended, seen.facts)
-    if not exited.trusted or _may_have_been_continued(seen):
+    if not exited.trusted or _may_have_been_continued(seen, note):
         return seen._replace(evidence=(*seen.evidence, exited))
     evidence = tuple(e._replace(trusted=False) if e.claim == "ambiguous" else e for e in seen.evidence)
     return seen._replace(evidence=(*evidence, _ended(note, ended), exited), candidates=())
 
 
-def _may_have_been_continued(seen: Observation) -> bool:
+def _may_have_been_continued(seen: Observation, note: Launch) -> bool:
     """Whether its files cannot be read, or name an owner that we cannot see, or somebody has them open
-    to write: it may be a later one. That somebody could be out of sight is no sign of one."""
+    to write: it may be a later one. That somebody could be out of sight is no sign of one, and of the
+    process that we started our shim knows better."""
     if seen.transcript is not None and seen.facts.last_activity_at is None:
         return True
-    hidden = [e for e in seen.evidence if e.claim == "hidden" and e.trusted and e.authority != "kernel"]
-    return any(e.authority in ("record", "journal") or e.address.startswith("proc:") for e in hidden)
+    hidden = [e for e in seen.evidence if e.claim == "hidden" and e.trusted]
+    others = [e for e in hidden if e.address.startswith("proc:") and e.address != note.identity.address]
+    return bool(others) or any(e.authority in ("record", "journal") for e in hidden)
 
 
 def _ended(note: Launch, ended: Exit) -> Evidence:
@@ -114,15 +121,33 @@ def _exited(ended: Exit, facts: Facts) -> Evidence:
 
 def _end_without_file(note: Launch) -> Iterator[Evidence]:
     """Proof that a launched process has ended; nothing where it lives, or where we cannot look."""
-    process = proc.current(note.identity)  # now: it may have ended since the look, and its row with it
+    try:
+        process = proc.current(note.identity)  # now: it may have ended since the look, its row with it
+    except Forbidden:  # hidepid=1
+        process = None
     if process is not None and process.alive:
         return  # it is listed by its process. What ended may have been a wrapper of it
     if note.ended is not None:
         yield _ended(note, note.ended)
         yield _exited(note.ended, Facts())
-    elif note.identity.boot == proc.boot_id() and note.namespace in (None, proc.namespace()):
+    elif note.identity.boot != proc.boot_id() or proc.elsewhere(note.identity, note.namespace):
+        return
+    elif process is not None or not _is_hidden(note.identity.pid):
         told = f"launch:{note.id} names it; it does not exist any more, and nobody recorded how it ended"
         yield Evidence("ended", note.identity.address, "kernel", note=told)
+
+
+def _is_hidden(pid: int) -> bool:
+    """Whether some process has this number and may not be looked at."""
+    try:
+        proc.read_process(pid, proc.boot_id())
+    except Gone:
+        from agentctl.system.pidfd import is_taken  # rare, and `signal` costs 1 ms
+
+        return is_taken(pid)
+    except Forbidden:
+        return True
+    return False  # another one, for all to see
 
 
 def _row(note: Launch, evidence: tuple[Evidence, ...], *, all_read: bool) -> Session:
@@ -139,8 +164,3 @@ def _row(note: Launch, evidence: tuple[Evidence, ...], *, all_read: bool) -> Ses
     )
     seen = Observation(note.adapter or "", note.session_id, evidence, facts)
     return Session(seen, judge(evidence), note)
-
-
-def _last(note: Launch) -> float:
-    """When we last know of it."""
-    return note.ended.at if note.ended is not None else note.created_at or 0.0

@@ -77,7 +77,7 @@ def started(look: Look) -> dict[str, list[Process]]:
         if adapter is None or process is None or process.identity != identity or not process.alive:
             continue
         # not one that is yet to become the agent, or is being taken down
-        if process.comm != SHIM and not process.ending and look.sees(process):
+        if process.comm != SHIM and not process.ending and look.admits(process):
             found.setdefault(adapter, []).append(process)
     return found
 

@@ -8,12 +8,12 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, TypeVar
 
-from agentctl.errors import Forbidden, Gone, SourceError
+from agentctl.errors import Exhausted, Forbidden, Gone, SourceError
 from agentctl.paths import home_of
 from agentctl.system import clock, files, proc
 from agentctl.system.identity import ProcessIdentity
 from agentctl.system.proc import Process
-from agentctl.system.program import SHIM, is_runtime, may_be_named, plain_name
+from agentctl.system.program import KEEPER, SHIM, is_runtime, may_be_named, plain_name
 from agentctl.truth.bind import Tie, gone, suspected
 from agentctl.truth.model import Evidence, Facts, Launch, Problem
 from agentctl.truth.plain import pack, unpack
@@ -58,6 +58,7 @@ class Look:
         self._binaries: dict[int, str] = {}  # names of the binaries of all, once somebody asks
         self._shims: list[Process] | None = None  # of all agents that we launched, once somebody asks
         self._locks: dict[int, set[int]] = {}  # who has locked what, once somebody asks
+        self._sight: list[Sight] = []  # one, once somebody asks
         self._begin("")
 
     def _begin(self, adapter: str) -> None:
@@ -71,9 +72,9 @@ class Look:
         self._places: dict[str, None] = {}  # directories that the adapter has looked for sessions in
         self._writers: list[tuple[Process, str]] | None = None  # who writes there; None: not looked for
         self._outside: list[Process] | None = None  # None: not looked for yet
-        self._sight: Sight | None = None
         self._all_seen: bool | None = None
         self.problems: list[Problem] = []
+        self.unread = False  # a whole source could not be read, and may tell of any session
         self._reached: Reached | None = None  # in other mount namespaces
         self.complaints = 0  # how often there was one, counting those that are told already
 
@@ -94,7 +95,7 @@ class Look:
         # since a pause between two clocks makes it earlier and nothing makes it later.
         booted = max(clock.boot_time(time.time()) for _ in range(3))
         table: Mapping[int, Process] = proc.read_table() if warm is None else warm.read_table()
-        if any(process.comm == "agentctl-room" for process in table.values()):
+        if any(process.comm == KEEPER for process in table.values()):
             from agentctl.truth import rehearsals  # while `doctor --live` is at work
 
             table = rehearsals.without(table)
@@ -203,7 +204,7 @@ class Look:
         """Whether there may be agents that we launched."""
         if self._shims is None:
             self._shims = [process for process in self.table.values() if process.comm == SHIM]
-        return bool(self.notes) or any(self.sees(shim) for shim in self._shims)
+        return bool(self.notes) or any(self.admits(shim) for shim in self._shims)
 
     def set_aside(self, process: Process, why: str) -> None:
         """This process of ours runs no session, by design: no row for it."""
@@ -257,11 +258,11 @@ class Look:
     @property
     def sight(self) -> Sight:
         """What cannot be seen from here."""
-        if self._sight is None:
+        if not self._sight:
             from agentctl.truth import visibility
 
-            self._sight = visibility.take(self.table, self.boot_time, self.environ)
-        return self._sight
+            self._sight.append(visibility.take(self.table, self.boot_time, self.environ))
+        return self._sight[0]
 
     def _at_work(self, uid: int | None) -> Evidence | None:
         """Before an open turn counts as abandoned: a process under another name that has files of this
@@ -306,8 +307,9 @@ class Look:
             return True
 
     def _written_since(self, stamp: float) -> bool:
-        """Or else it was stamped by another clock: what is written now has no stamp of the future, so
-        this one was set back since, or is not the file server's. Only a newcomer may have written it."""
+        """Whether the file was written after the look. A stamp in the future does not show that: our
+        clock was set back, or a file server stamped it. Then only a process that started after the look
+        can have written it."""
         if stamp <= time.time() + 1:
             return True
         new = proc.newcomers(self.table)
@@ -391,7 +393,7 @@ class Look:
             if known.get("HOME"):
                 return known
             home = home_of(process.uid)  # its own user's, which need not be ours
-        except Forbidden as error:
+        except (Forbidden, Exhausted) as error:
             self.unreadable(error)
             known, home = {}, home_of(process.uid)
         except Gone:
@@ -443,15 +445,13 @@ class Look:
             self.problems.append(found)
 
     def unreadable(self, error: SourceError) -> None:
+        self.unread = True
         self.problem(error.kind, error.why, error.source)
 
     def drift(self, what: str, word: object, version: str | None, source: str) -> None:
         """The agent uses a word we do not know: say so, and let the next authority decide."""
         who = f"{self.adapter} {version}" if version else self.adapter
         self.problem("drift", f"{who} says {what} {word!r}, which this agentctl does not know", source)
-
-    def sees(self, process: Process) -> bool:
-        return not self.confine or self._inside(process)
 
     def _inside(self, process: Process) -> bool:
         name, _, value = self.confine.partition("=")
@@ -479,6 +479,8 @@ def binary_name(process: Process) -> str:
 def _has_open(process: Process, path: str, status: os.stat_result) -> bool:
     try:
         return process.has_open(path.rpartition("/")[2], status)
+    except Exhausted:
+        raise
     except SourceError:  # it has ended, or may not be looked into
         return False
 

@@ -11,13 +11,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from agentctl.errors import Forbidden, Gone
+from agentctl.errors import Exhausted, Forbidden, Gone
 from agentctl.system import proc
 from agentctl.system.proc import Process
+from agentctl.system.program import KEEPER
 
 PROGRAM = "agentctl.rehearsal.sandbox"  # run with `python -m`
 WORD = "--rehearsal"  # its option for a rehearsal; the next word says who made it
-NAME = "agentctl-room"  # the name that it gives itself, so that a look need not ask every process
 
 
 class Room(NamedTuple):
@@ -30,7 +30,7 @@ def rooms(table: Mapping[int, Process]) -> list[Room]:
     """All rehearsals there are, seen from outside."""
     found = []
     for process in table.values():
-        if process.comm != NAME:
+        if process.comm != KEEPER:  # the name that it gives itself: so not every process is asked
             continue
         try:
             maker = _maker(process)
@@ -57,7 +57,7 @@ def _maker(process: Process) -> str | None:
         if process.parent == 0 or process.inner_pid() != 1:
             return None
         argv = process.argv
-    except Forbidden:
+    except (Forbidden, Exhausted):  # nobody can tell: it is shown
         return None
     if process.ending or not process.alive or (not argv and _ends(process)):
         return ""  # its arguments are gone, and all in its room end

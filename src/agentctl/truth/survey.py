@@ -28,7 +28,8 @@ DEADLINE = 2.0  # seconds an adapter may take
 PATIENCE = 0.1  # seconds before the others stop waiting for it
 PATIENCE_FOR_ALL = 0.5  # the same when all ended sessions are wanted: to read thousands is not to hang
 SUSPENDED = "T"  # the state of a process that a signal has stopped; `t` is a debugger's business
-# Kinds of problems that hide no session.
+# Kinds of problems that hide no session. A whole source that makes no sense is malformed, too, but then
+# the look says `unread`.
 HARMLESS = frozenset({"drift", "malformed", "stale"})
 
 
@@ -47,14 +48,6 @@ class Surveyed(Protocol):
     def owns(self, process: Process) -> bool: ...
     def live(self, look: Look) -> Iterable[Observation]: ...
     def history(self, look: Look, wanted: Wanted) -> Iterable[Observation]: ...
-
-
-class Recognising(Protocol):
-    """What an adapter may have besides: its files prove whose process it is, under any name."""
-
-    def recognised(self, look: Look) -> Iterable[Process]:
-        """Live processes that a validated record or a lock names."""
-        ...
 
 
 class Registered(NamedTuple):
@@ -212,7 +205,7 @@ class _Run:
     @property
     def complete(self) -> bool:
         """Whether it could read all that it had to."""
-        return not {each.kind for each in self.look.problems} - HARMLESS
+        return not self.look.unread and {each.kind for each in self.look.problems} <= HARMLESS
 
     def results(self) -> list[tuple[Observation, Verdict]]:
         """What the adapter found, and every live process of its own that it said nothing of."""

@@ -121,7 +121,7 @@ class Warm:
             kept = self._known.get(pid)
             try:
                 raw = _line_of(pid, kept)
-            except (Gone, Forbidden):  # see procfs.read_table
+            except (Gone, Forbidden):  # see proc.read_table
                 continue
             if kept is None or kept.raw != raw:  # most have done nothing since: the same to the last bit
                 kept = _same(kept, ProcessIdentity(boot, pid, (stat := parse_stat(raw)).start))

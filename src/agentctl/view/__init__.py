@@ -1,1 +1,1 @@
-"""Text for people. No I/O, shared by every front end."""
+"""Text for people, shared by every front end. Only `progress` writes it."""

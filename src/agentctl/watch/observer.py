@@ -1,7 +1,7 @@
 """Watches every session of this machine and tells what changes, when it changes.
 
 Woken by the end of a process or a change of a file; new processes are asked for by the clock (see
-`births`). Whatever woke us, what is told comes from a survey of that moment.
+`new_processes`). Whatever woke us, what is told comes from a survey of that moment.
 
 Some things are told a moment later than they are seen, and never guessed meanwhile: see `patience`.
 """
@@ -228,10 +228,12 @@ class Observer:
         living = [session for session in rows.values() if session.verdict.status != "stopped"]
         fresh = self._attend(adapter, living, ended)
         another = self._just_ended(adapter)
+        if another is not None and another is not ended:  # else its end is told, or in doubt
+            fresh |= another.seen.session_id is None
         rhythm.ended(
             began,
             time.monotonic(),
-            fresh=fresh or (another is not None and another.seen.session_id is None),
+            fresh=fresh,
             doubtful=any(key[0] == adapter for key in self._doubted),
             nameless=any(watched_files.gives_no_sign(s) for s in rows.values()),
             unwatched=bool(self._lookout.problems[adapter]),

@@ -40,6 +40,13 @@ class Happened(NamedTuple):
 NOTHING = Happened()
 
 
+def unwatched(watcher: str, error: SourceError) -> Problem:
+    """A limit that is reached is one problem, whatever the number of files."""
+    if isinstance(error, Exhausted):
+        return Problem("", error.kind, error.why)
+    return Problem(watcher, error.kind, error.why, error.source)
+
+
 class Lookout:
     """Each watcher has its own files and processes; two may share one."""
 
@@ -207,10 +214,7 @@ class Lookout:
         return self._inotify
 
     def _note(self, watcher: str, error: SourceError) -> None:
-        """A limit that is reached is one problem, whatever the number of files."""
-        source = "" if isinstance(error, Exhausted) else error.source
-        problem = Problem(watcher, error.kind, error.why, source)
-        if problem not in self.problems[watcher]:
+        if (problem := unwatched(watcher, error)) not in self.problems[watcher]:
             self.problems[watcher].append(problem)
 
     def _index(self) -> None:

@@ -47,7 +47,7 @@ def kept(notes: str, seq: int) -> Iterator[list[Event]]:
 
 def by_daemon(environ: Mapping[str, str], seq: int) -> Iterator[list[Event]]:
     """What comes after that number, as it is told. Raises Unreachable when the daemon was stopped, and
-    what `summon.ensure` raises."""
+    what `start.ensure` raises."""
     notes, stopped = paths.notes_file(start.home_of(environ)), False
     while True:
         with _again(environ) if stopped else start.ensure(environ) as client:

@@ -8,12 +8,16 @@ from agentctl.system.pidfd import Handle
 from agentctl.truth.judge import judge
 from agentctl.truth.model import Evidence, Observation, Session
 
+WATCHED = "it ended while we watched it"
+UNWATCHED = "this process does not exist any more"
+
 
 def gone(session: Session, owner: ProcessIdentity, handle: Handle | None) -> Session:
     """A process that never had a session, or whose session left no file. Without a handle, it ended
     before we had one."""
     address, code = owner.address, handle.exit_code() if handle is not None else None
-    evidence = [Evidence("ended", address, "kernel", note="it ended while we watched it")]
+    note = WATCHED if handle is not None else UNWATCHED
+    evidence = [Evidence("ended", address, "kernel", note=note)]
     if code is not None:
         evidence.append(Evidence("exited", address, "kernel", value=code))
     seen = session.seen._replace(owner=None, evidence=(*evidence, *_said(session)))

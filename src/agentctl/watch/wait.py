@@ -9,7 +9,7 @@ import time
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Literal
 
-from agentctl.errors import Exhausted, Gone, SourceError
+from agentctl.errors import Gone, SourceError
 from agentctl.launch import exit_record
 from agentctl.sessions import query
 from agentctl.system import proc
@@ -22,6 +22,7 @@ from agentctl.truth.observe import settles_at
 from agentctl.truth.survey import Wanted
 from agentctl.watch import vanished, watched_files
 from agentctl.watch.schedule import AGAIN, REST, SOON
+from agentctl.watch.sources import unwatched
 
 Awaited = Literal["stopped", "idle", "waiting", "settled", "known"]
 # One that has stopped will never be idle or ask again: that ends every wait.
@@ -190,13 +191,10 @@ class Vigil:
             for path in dict.fromkeys(watched_files.files_of(subject.session)):
                 news.append(self._watch.add_file(path))
                 if (error := self._watch.unwatched.get(path)) is not None:
-                    self._note(subject.adapter, error)
+                    self._note(unwatched(subject.adapter, error))
         return any(news)
 
-    def _note(self, adapter: str, error: SourceError) -> None:
-        """A limit that is reached is one problem, whatever the number of files."""
-        limit = isinstance(error, Exhausted)
-        problem = Problem("" if limit else adapter, error.kind, error.why, "" if limit else error.source)
+    def _note(self, problem: Problem) -> None:
         if problem not in self.problems:
             self.problems.append(problem)
 

@@ -92,12 +92,16 @@ def works_unseen(session: Session) -> bool:
     return session.verdict.status == "idle" and _works_unseen(session.seen.adapter)
 
 
-@cache
 def _works_unseen(adapter: str) -> bool:
     try:
-        return bool(getattr(load(adapter), "works_unseen", False))
-    except Exception:  # noqa: BLE001 - the fence; the survey tells what is wrong with it
+        return _declares_unseen_work(adapter)
+    except Exception:  # noqa: BLE001 - the fence. The survey loads it too, and reports the failure
         return False
+
+
+@cache  # to load an adapter reads the installed packages; a failure is not remembered
+def _declares_unseen_work(adapter: str) -> bool:
+    return bool(getattr(load(adapter), "works_unseen", False))
 
 
 def foreseen(session: Session, environ: Environ, problems: list[Problem]) -> list[str]:

@@ -1,4 +1,4 @@
-"""A session of `shapes` as JSON text, without the dict in between: the same bytes in half the time,
+"""The JSON text of `wire.session.session`, without the dict in between: the same bytes in half the time,
 which is most of what a list of thousands costs. `tests/wire/test_encode.py` holds the two together.
 """
 

@@ -53,7 +53,11 @@ LAUNCH_FIELDS: tuple[tuple[str, str, str], ...] = (
     ("hooks", "array", "those that ran: hook, command, code (null: took too long), seconds, output"),
 )  # fmt: skip
 EVIDENCE_FIELDS: tuple[tuple[str, str, str], ...] = (
-    ("claim", "string", "alive, ended, gone, ambiguous, hidden, working, waiting, idle or exited"),
+    (
+        "claim",
+        "string",
+        "alive, suspended, ended, gone, ambiguous, hidden, working, waiting, idle or exited",
+    ),
     ("detail", "string | null", "waiting: what for; idle: how the turn ended"),
     ("authority", "string", "kernel, record, journal or derived, strongest first"),
     ("at", "time | null", "when it became true at the source"),

@@ -3,9 +3,9 @@
 import os
 import time
 
-from agentctl.process.tree import SHIM
 from agentctl.state import launch_writes, launches
 from agentctl.system import proc
+from agentctl.system.program import SHIM
 from agentctl.truth.model import Exit, Launch
 from tests.ending import kill
 from tests.fakes.demo import DemoStage

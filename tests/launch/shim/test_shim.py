@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from agentctl.errors import StartFailed
 from agentctl.launch import folder as output
 from agentctl.launch import spawn
-from agentctl.launch.shim.shim import RESERVED, Spec
+from agentctl.launch.shim.shim import AGAIN_FILE, RECHECK, RESERVED, Spec, _more_time
 from agentctl.system import proc as procfs
 from agentctl.system.pidfd import Handle
 from tests.ending import is_gone, kill
@@ -279,3 +279,11 @@ def test_asked_whether_its_time_is_over_it_may_ask_again(start: Any) -> None:
     ).go()
     until((started.folder / "expired").exists, "it is asked a second time")
     assert not is_gone(started.identity)
+
+
+@pytest.mark.parametrize("told", [None, "", "soon"])
+def test_when_to_ask_again_is_not_to_be_read(tmp_path: Path, told: str | None) -> None:
+    """A full disk: its time is not over for ever."""
+    if told is not None:
+        (tmp_path / AGAIN_FILE).write_text(told)
+    assert _more_time(os.fsencode(tmp_path)) == RECHECK > 0

@@ -1,6 +1,6 @@
 """Claude Code (npm and native installs; formats seen in 2.1.197 and 2.1.325).
 
-Binding: `sessions/PID.json`, checked (`registry`). Status: that record's, else what the
+Binding: `sessions/PID.json`, checked (`pid_record`). Status: that record's, else what the
 transcript's last turn says (`transcript`). Nothing is held open, and a live session may
 have neither file: then it is listed as the process that it is.
 """
@@ -16,6 +16,7 @@ from agentctl.adapters.claude_code.argv import (
     chooses,
     errand,
     is_claude,
+    is_headless,
     is_machinery,
     is_prompted,
     on_node,
@@ -80,19 +81,20 @@ class ClaudeCode(Starting):
         said = {p.path: status(p.record, p.path, look) for p in papers if p.record is not None}
         unrecorded = [found for tie, found in cases if tie is None and _keeps_no_record(found)]
         guesses = [(tie, found) for found in unrecorded for tie in _inferred(found, look)]
-        ties = [tie for tie, _ in (*cases, *guesses) if tie is not None]
+        pairs = [(tie, found) for tie, found in (*cases, *guesses) if tie is not None]
         # of two processes on one session, the one that decides its status stands for it
-        ties.sort(key=lambda tie: _urgency(said.get(tie.address)))
-        shared: dict[str, list[Paper]] = {}
-        for tie, found in (*cases, *guesses):
-            if tie is not None:
-                shared.setdefault(tie.session_id, []).append(found)
-        for session_id, bound in bind(ties).items():
-            sharing = shared[session_id]
+        bounds = bind(sorted((tie for tie, _ in pairs), key=lambda tie: _urgency(said.get(tie.address))))
+        for session_id, bound in bounds.items():
+            inferred = bound.method == "inferred"  # a guess is no proof that it shares a session
+            sharing = [
+                found
+                for tie, found in pairs
+                if tie.session_id == session_id and (tie.method == "inferred") == inferred
+            ]
             yield _living(look, bound, sharing, [e for p in sharing if (e := said.get(p.path))])
-        guessed = {found.process.pid for _, found in guesses}
+        candidates = {process.pid for bound in bounds.values() for process in bound.candidates}
         for tie, found in cases:
-            if tie is None and found.process.pid not in guessed:
+            if tie is None and found.process.pid not in candidates:
                 yield from _without_session(found, look)
 
     def history(self, look: Look, wanted: Wanted) -> Iterable[Observation]:
@@ -177,15 +179,19 @@ def _keeps_no_record(found: Paper) -> bool:
 
 def _inferred(found: Paper, look: Look) -> Iterator[Tie]:
     """Transcripts of its directory that were written to since it began: if there is one, and nobody else
-    who could have, it is its own."""
+    who could have, it is its own. Not one of a launched process that has ended since."""
     process = found.process
     if process.cwd is None:
         return
-    began = look.started_at(process)
+    from agentctl.truth.launched import ends, overtaken  # for old versions only
+
+    began, over = look.started_at(process), ends(look)
     folder = f"{found.root}/projects/{slug(process.cwd)}"
     for session_id, path in _transcripts_in(folder, "", look):
         status = look.status(path)
-        if status is not None and status.st_mtime >= began:
+        if status is None or status.st_mtime < began:
+            continue
+        if session_id not in over or overtaken(over[session_id], status.st_mtime):
             yield Tie(session_id, process, "inferred", path)
 
 
@@ -210,7 +216,7 @@ def _living(look: Look, bound: Bound, sharing: Sequence[Paper], said: Sequence[E
         # its record says that it is idle before it has read its prompt
         said = [unless_prompted(piece, NEVER) for piece in said]
     if not doubt:
-        facts, said = midturn.weighed(facts, said, path)
+        facts, said = midturn.distrust_open_turn(facts, said, path)
         return living(look, bound, path, facts, *said)
     turn = facts.turn
     assert turn is not None
@@ -231,8 +237,7 @@ def _doubt(facts: Facts, bound: Bound, record: jsonl.Record, look: Look) -> str:
         if taken is None or facts.turn.at is None or facts.turn.at < taken:
             return "written before this process took the session up"
     # without a record nobody tells of a /clear, which leaves the arguments as they were
-    headless = "-p" in owner.argv or "--print" in owner.argv
-    if bound.method not in ("pid record", "inferred") and not headless:
+    if bound.method not in ("pid record", "inferred") and not is_headless(owner.argv):
         return "the process may have switched to another session since"
     return ""
 

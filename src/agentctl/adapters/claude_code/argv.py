@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 
 from agentctl.adapters.claude_code.pid_record import plausible
@@ -30,16 +31,18 @@ BACKGROUND = ("--bg", "--background")
 def is_claude(process: Process) -> bool:
     """By its binary or script; on Node by its title. Raises SourceError."""
     program = program_of(process)
-    if program.runtime or runs_as_node(process):
+    ours = program.name in NAMES or "/claude/versions/" in program.path
+    # children inherit the variable that makes an editor Node, so a binary of ours comes first
+    if program.runtime or (not ours and runs_as_node(process)):
         script = program.path if program.runtime else next(iter(program.arguments), "")
         return _is_titled(process) or _is_script(script)
-    ours = program.name in NAMES or "/claude/versions/" in program.path
     return ours and not _is_embedded_tool(process)
 
 
 def on_node(process: Process) -> bool:
     """Whether it is a version that runs on Node: those before 2.1 keep no record of themselves."""
-    return is_runtime(plain_name(process.exe or "")) or runs_as_node(process)
+    name = plain_name(process.exe or "")
+    return is_runtime(name) or (name not in NAMES and runs_as_node(process))
 
 
 def runs_as_node(process: Process) -> bool:
@@ -60,8 +63,8 @@ def _is_script(path: str) -> bool:
 
 
 def _is_embedded_tool(process: Process) -> bool:
-    """Its binary holds grep, find and ripgrep too, which it runs under their names: then the name that
-    it was called by is neither Claude's nor the one in the process table, which is its file's."""
+    """Claude's binary also contains grep, find and ripgrep, and runs them under those names. Such a
+    process has an argv[0] that is neither Claude's name nor its comm."""
     called = process.argv[0].rpartition("/")[2].partition(" ")[0] if process.argv else ""
     return bool(called) and plain_name(called) not in NAMES and not called.startswith(process.comm)
 
@@ -90,17 +93,21 @@ def argued(argv: Sequence[str]) -> str | None:
                 found = value if equals else argv[index + 1]
                 if found.endswith(".jsonl"):  # how the supervisor respawns a job
                     found = found.rpartition("/")[2][:-6]
-                return plausible(found) if len(found) == 36 and found.count("-") == 4 else None
+                return plausible(found)
         if "--fork-session" in argv:
             return None
     return None
 
 
+def is_headless(argv: Sequence[str]) -> bool:
+    return "-p" in argv or "--print" in argv
+
+
 def is_prompted(argv: Sequence[str]) -> bool:
     """Whether it has its prompt from the start: headless, and not fed with message after message."""
-    headless = "-p" in argv or "--print" in argv
-    fed = any(word.startswith("--input-format") for word in argv) and "text" not in argv
-    return headless and not fed
+    pairs = itertools.pairwise(argv)
+    fed = "--input-format=stream-json" in argv or ("--input-format", "stream-json") in pairs
+    return is_headless(argv) and not fed
 
 
 def chooses(argv: Sequence[str]) -> bool:

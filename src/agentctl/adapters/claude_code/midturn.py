@@ -14,10 +14,10 @@ from agentctl.truth import observe
 from agentctl.truth.model import Evidence, Facts
 
 
-def weighed(
+def distrust_open_turn(
     facts: Facts, said: Sequence[Evidence], path: str | None
 ) -> tuple[Facts, Sequence[Evidence]]:
-    """Facts and evidence as they count: without what cannot be believed while a turn is open."""
+    """Return facts and evidence, without trust in what cannot be believed while a turn is open."""
     if facts.turn is None or facts.turn.claim != "working":
         return facts, said
     doubts = [_doubt(piece) for piece in said]

@@ -230,8 +230,21 @@ class Leftover(NamedTuple):
                 f"its record was written in another pid namespace or machine ({where}), out of our sight"
             )
             yield Evidence("hidden", self.path, "record", note=note)
-        elif start.isdecimal() and len(start) < 20:
+        elif start.isdecimal() and len(start) <= TICKS_CAP:
             yield from look.fate(self.number, int(start), self.path)
+        elif "procStart" not in self.record and self._may_be_held(look):
+            note = f"{self.path} names pid {self.number}, which lived when it was written, and lives"
+            yield Evidence("hidden", self.path, "derived", note=note)
+
+    def _may_be_held(self, look: Look) -> bool:
+        """Versions before 2.1.113 write no start: the process of that number may be its writer."""
+        process = look.table.get(self.number)
+        try:
+            return process is not None and process.alive and _is_by(self.record, process, look)
+        except Gone:
+            return False
+        except SourceError:  # withheld: it may be
+            return True
 
 
 def leftovers(root: str, look: Look) -> Iterator[Leftover]:
@@ -330,5 +343,5 @@ def _signal(detail: str) -> int | None:
     """Minus the signal, out of `SIGKILL (137); respawning`."""
     name, _, rest = detail.partition(" (")
     number = rest.partition(")")[0]
-    told = name.startswith("SIG") and number.isdecimal() and len(number) < 4
-    return 128 - int(number) if told else None
+    is_signal = name.startswith("SIG") and number.isdecimal() and len(number) < 4
+    return 128 - int(number) if is_signal else None

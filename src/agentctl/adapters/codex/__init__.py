@@ -18,7 +18,7 @@ from agentctl.adapters.base import Place, Starting, Wanted
 from agentctl.adapters.codex import rollout
 from agentctl.adapters.codex.argv import invocation_of, is_codex
 from agentctl.adapters.codex.lines import message
-from agentctl.adapters.codex.open_files import LOCKS, Grip, grip_of, held
+from agentctl.adapters.codex.open_files import LOCKS, Grip, grip_of, read_grip
 from agentctl.adapters.codex.places import Titles, days, find, home_of, of_days, packed, rollouts
 from agentctl.adapters.codex.rollout import Rollout
 from agentctl.adapters.registry import COMMS
@@ -115,7 +115,7 @@ def _may_run(process: Process, facts: Facts, look: Look) -> bool:
     hold neither is no suspect. But an exec gives its thread back some 30 ms before it ends, and what
     is being killed has nothing open; one we could not look into is a suspect, too."""
     try:
-        grip = held(process, look)
+        grip = read_grip(process, look)
         if grip.nothing or not grip.empty:
             return True
         return grip.call.role == "exec" and _its_own(facts, grip, look) and not _awaits_input(process)
@@ -235,7 +235,7 @@ def _activity(
         return (Evidence("idle", bound.address, "derived", taken, note=note), left_open)
     if grip.call.role == "exec":  # it never asks: it refuses by itself
         return (left_open._replace(claim="working", detail="", trusted=True),)
-    if turn.claim == "waiting":  # its question has no answer yet, and outside Plan mode gets none but no
+    if turn.claim == "waiting":  # not answered yet; outside Plan mode Codex refuses it at once
         asks = Evidence("waiting", place, "derived", turn.at, turn.detail, turn.note)
         return (settled(asks, look.now),)
     if not said.pending:

@@ -38,7 +38,7 @@ class Grip(NamedTuple):
 def grip_of(process: Process, look: Look) -> Grip | None:
     """None: it has just ended, or may not be looked into; it is then listed as a bare process."""
     try:
-        return held(process, look)
+        return read_grip(process, look)
     except Gone:
         return None
     except SourceError as error:
@@ -46,7 +46,8 @@ def grip_of(process: Process, look: Look) -> Grip | None:
         return None
 
 
-def held(process: Process, look: Look) -> Grip:
+def read_grip(process: Process, look: Look) -> Grip:
+    """Raises SourceError."""
     locks: dict[str, str] = {}
     rollouts: dict[str, str] = {}
     databases = False

@@ -1,4 +1,4 @@
-"""What a Codex rollout says of its thread, read from its two ends; `record` reads single lines."""
+"""What a Codex rollout says of its thread, read from its two ends; `lines` reads single lines."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ def examine(path: str, look: Look, window: int = files.WINDOW) -> Rollout:
         turn=torn(last.turn(version, whole=piece.whole), piece),
         garbled=last.garbled,
     )
-    # an empty one was emptied: it begins with its first record
+    # Codex writes the first record when it makes the file, so an empty file was truncated
     blank = piece.whole and first.begun and last.silent and not first.prompt and not last.garbled
     turn = facts.turn
     may_ask = turn is not None and turn.claim == "working" and _asks_a_person(context)
@@ -123,10 +123,10 @@ def _asks_a_person(context: dict[str, Any]) -> bool:
 
 def _call(line: jsonl.Line) -> Call:
     payload = record.payload_of(line.raw)
-    given = jsonl.parse(str(payload.get("arguments")).encode()) or {}
+    arguments = jsonl.parse(str(payload.get("arguments")).encode()) or {}
     named = ".".join(str(payload[key]) for key in ("namespace", "name") if payload.get(key))
-    what = str(given.get("cmd") or given.get("command") or named)
-    escalated = given.get("sandbox_permissions") == "require_escalated"
+    what = str(arguments.get("cmd") or arguments.get("command") or named)
+    escalated = arguments.get("sandbox_permissions") == "require_escalated"
     return Call(str(payload.get("call_id")), line.offset, record.moment(line.raw), what, escalated)
 
 

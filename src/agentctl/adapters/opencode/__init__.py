@@ -1,9 +1,9 @@
 """OpenCode, since 1.2 on one SQLite database shared by all its processes.
 
 Binding: the open descriptors tell which database a process uses, never which session; how far it has
-written in the log that all share does (`log`), or an id in argv, else directory and time (`call`).
+written in the log that all share does (`log`), or an id in argv, else directory and time (`argv`).
 Status: the session's last message, and its tool calls.
-Sessions of earlier versions are history (`old_json`).
+Sessions of earlier versions are history (`legacy_json`).
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from agentctl.adapters.opencode.db import Row
 from agentctl.adapters.opencode.log import Log
 from agentctl.adapters.opencode.messages import asking, running_commands
 from agentctl.adapters.opencode.places import (
-    chosen,
     database_of,
     databases,
     made,
     stale_locks,
     state_home,
+    usual_database,
     writes_log,
 )
 from agentctl.adapters.opencode.words import Words
@@ -108,10 +108,11 @@ class OpenCode(Starting):
         """All its sessions are in its database, which it opens some seconds after its start."""
         if seen.owner is None:
             return
-        environ = look.environ_of(seen.owner)
-        likely = chosen(environ) or f"{opencode_data(environ) or ''}/opencode.db"
-        path = database_of(seen.owner, look) or look.through(seen.owner, likely)
-        yield from (path, f"{path}-wal")
+        path = database_of(seen.owner, look)
+        if path is None and (usual := usual_database(look.environ_of(seen.owner))) is not None:
+            path = look.through(seen.owner, usual)
+        if path is not None:
+            yield from (path, f"{path}-wal")
 
     def places(self, look: Look) -> Iterable[Place]:
         for root in look.roots(opencode_data):
@@ -193,12 +194,15 @@ def _observed(look: Look, bound: Bound, row: Row | None, words: Words, users: Us
 def _working(look: Look, owner: Process, row: Row, words: Words, log: Log) -> list[Evidence]:
     """What stands in for the journal's "working", which is all it says while a person is asked."""
     parts = words.parts.of(row.message_id)
-    asked = asking(parts, lambda since: log.asked(owner, since), look.now)
+    asked = asking(parts, lambda since: log.has_asked(owner, since), look.now)
     if asked is None:
         return []
     found = Evidence("waiting", words.address(row), "derived", asked.since, asked.what, asked.note)
-    begun = len(_children_since(look, owner, asked.since, row.directory)) - running_commands(parts)
-    if not asked.sure or (asked.what == "permission" and begun > 0):  # the tool may run after all
+    if asked.sure and asked.what == "permission":
+        begun = len(_children_since(look, owner, asked.since, row.directory)) - running_commands(parts)
+    else:
+        begun = 0
+    if not asked.sure or begun > 0:  # the tool may run after all
         return [found._replace(trusted=False)]
     return [settled(found, look.now)]
 

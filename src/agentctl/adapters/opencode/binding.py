@@ -1,7 +1,7 @@
 """Which process runs which session.
 
 Nothing in the database links the two. The log does (`log`), and an id in argv; where neither tells,
-directory and time allow an inference (`call`), which counts if there is one candidate on both sides.
+directory and time allow an inference (`argv`), which counts if there is one candidate on both sides.
 """
 
 from __future__ import annotations

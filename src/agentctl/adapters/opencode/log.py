@@ -124,7 +124,7 @@ class Log:
             return written.run != run.id
         return run.talks and last.answer is not None and run.first <= last.answer <= run.last
 
-    def asked(self, process: Process, since: float) -> bool | None:
+    def has_asked(self, process: Process, since: float) -> bool | None:
         """Whether it has asked for a permission since; None: its lines do not tell, or we have not read
         as far back as that."""
         run = self._runs.get(process.pid)

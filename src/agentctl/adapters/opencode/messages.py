@@ -21,10 +21,10 @@ REFUSALS = (
     "The user rejected permission to use this specific tool call.",
     "The user dismissed this question",
 )
-# Tools whose running state has metadata as soon as they really run, or that take no time at all:
-# running without it means that the permission is still asked for.
+# These tools write metadata as soon as they run, or take no time. One that runs without metadata waits
+# for permission, unless the log shows that none was asked for.
 ASKING = frozenset({"bash", "edit", "write", "patch", "apply_patch", "multiedit", "task"})
-# Tools that take no time either, but may on a big tree: if the log says that a permission was asked for.
+# These are usually quick, but can be slow on a big tree. Only the log shows that one waits.
 SWIFT = frozenset({"read", "glob", "grep", "list", "lsp", "skill", "todowrite"})
 # Seconds after which the log has told that a permission is asked for: 0.9 seen on a busy machine.
 LOGGED_AFTER = 2.0

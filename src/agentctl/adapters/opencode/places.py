@@ -27,20 +27,26 @@ def chosen(environ: Environ) -> str | None:
     return given if given.startswith("/") or data is None else f"{data}/{given}"
 
 
+def usual_database(environ: Environ) -> str | None:
+    """Where the database is, or will be; None if no home is known."""
+    data = opencode_data(environ)
+    return chosen(environ) or (f"{data}/opencode.db" if data else None)
+
+
 def database_of(process: Process, look: Look) -> str | None:
     """The database that it holds open; None: none yet, or one that was deleted under it. As long as it
     has not opened the log's index it is just opening it, and waits for nobody: who reads then may make
     the index first, for which SQLite locks it out, and it ends with "database is locked"."""
     environ = look.environ_of(process)
-    named, data = chosen(environ), opencode_data(environ)
+    named = chosen(environ)
     try:
         held = process.open_files()
     except Gone:
         return None
     except SourceError as error:
         look.unreadable(error)
-        likely = named or (f"{data}/opencode.db" if data else None)
-        return look.through(process, likely) if likely else None
+        usual = usual_database(environ)
+        return look.through(process, usual) if usual else None
     for path in held:
         name = path.rpartition("/")[2]
         if path == named or (name.startswith("opencode") and name.endswith(".db")):

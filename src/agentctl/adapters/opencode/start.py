@@ -14,9 +14,8 @@ from collections.abc import Iterator
 from signal import SIGTERM
 
 from agentctl.adapters.opencode.argv import kind_of
-from agentctl.adapters.opencode.places import chosen
+from agentctl.adapters.opencode.places import usual_database
 from agentctl.adapters.plans import Command, LaunchRequest, StopPlan
-from agentctl.adapters.roots import opencode_data
 from agentctl.errors import Refused, UsageError
 from agentctl.system import jsonl
 from agentctl.truth.look import Environ
@@ -55,7 +54,7 @@ def launch(request: LaunchRequest) -> Command:
         announced=made,
         files=_instructions(request),
         settles=SETTLES,
-        creates=_usual(request.environ),
+        creates=usual_database(request.environ),
     )
 
 
@@ -89,10 +88,8 @@ def resume(seen: Observation, request: LaunchRequest) -> Command:
 def stop_plan(seen: Observation) -> StopPlan:
     """`run` dies of any signal and writes nothing; the interactive one closes its turn at SIGTERM. The
     commands that either has started live on, and name it in their environment."""
-    if seen.owner is None:
-        return StopPlan(((SIGTERM, 5.0),))
     plan = StopPlan(((SIGTERM, 5.0),), pid_markers=("OPENCODE_PID",))
-    if kind_of(seen.owner.argv) != "server":
+    if seen.owner is None or kind_of(seen.owner.argv) != "server":
         return plan
     # for who asks for the whole server: nothing tells the commands of one session from another's
     return plan._replace(
@@ -155,13 +152,8 @@ def _instructed(request: LaunchRequest) -> Iterator[tuple[str, str]]:
 
 def _database(seen: Observation, environ: Environ) -> Iterator[tuple[str, str]]:
     """The session may be in another database than ours."""
-    if seen.transcript is not None and seen.transcript != _usual(environ):
+    if seen.transcript is not None and seen.transcript != usual_database(environ):
         yield "OPENCODE_DB", seen.transcript
-
-
-def _usual(environ: Environ) -> str | None:
-    data = opencode_data(environ)
-    return chosen(environ) or (f"{data}/opencode.db" if data else None)
 
 
 def _prompt(request: LaunchRequest) -> bytes:

@@ -126,14 +126,17 @@ def _just_failed(facts: Facts, look: Look) -> bool:
 def _unless_prompted(
     facts: Facts, path: str | None, bound: Bound, look: Look
 ) -> tuple[Facts, tuple[Evidence, ...]]:
-    """A turn that was over before it began is not that of one that was started with its prompt."""
+    """A process that was started with its prompt is not idle because of a turn that ended before the
+    process began."""
     owner = bound.owner
-    if owner is None or facts.turn is None or not _is_prompted(bound, owner):
+    if owner is None or facts.turn is None:
         return facts, ()
     pieces = observe.said(facts, path)
     since = look.started_at(owner) + TICK
-    weighed = tuple(observe.unless_prompted(piece, since) for piece in pieces)
-    return (facts, ()) if weighed == pieces else (facts._replace(turn=None), weighed)
+    doubtful = tuple(observe.unless_prompted(piece, since) for piece in pieces)
+    if doubtful == pieces or not _is_prompted(bound, owner):  # asked last: it reads all descriptors
+        return facts, ()
+    return facts._replace(turn=None), doubtful
 
 
 def _is_prompted(bound: Bound, owner: Process) -> bool:

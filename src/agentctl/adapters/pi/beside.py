@@ -12,10 +12,9 @@ after a turn, and in those after a key, the terminal alone tells nothing.
 
 from __future__ import annotations
 
-import os
-
 from agentctl.errors import SourceError
 from agentctl.system.proc import Process
+from agentctl.system.proc_entry import STAT_CAP
 from agentctl.system.sockets import is_connected
 from agentctl.system.tty import STEP, Use, step_of, use_by
 from agentctl.truth.look import Look
@@ -32,18 +31,23 @@ def work(process: Process, facts: Facts, look: Look) -> Evidence | None:
     if since is None:
         return None
     for child in look.children(process):
-        if child.alive and look.started_at(child) >= since - SLACK and _leads(child):
-            note = f"it runs a command outside a turn: {' '.join(child.argv)[:80]}"
-            at = look.started_at(child)
-            return Evidence("working", child.identity.address, "derived", at, note=note)
+        began = look.started_at(child)
+        if not child.alive or began < since - SLACK:
+            continue
+        try:
+            if _leads_session(child):
+                note = f"it runs a command outside a turn: {' '.join(child.argv)[:80]}"
+                return Evidence("working", child.identity.address, "derived", began, note=note)
+        except SourceError:  # it has just ended
+            continue
     return _drawing(process, since, look)
 
 
-def _leads(child: Process) -> bool:
-    try:
-        return os.getsid(child.pid) == child.pid
-    except OSError:  # it has just ended
-        return False
+def _leads_session(child: Process) -> bool:
+    """Raises SourceError. Read from its own entry: its number may be another's by now."""
+    with child.entry() as entry:
+        fields = entry.read("stat", STAT_CAP).rpartition(b")")[2].split()
+    return int(fields[3]) == child.pid  # state, parent, group, session
 
 
 def _drawing(process: Process, since: float, look: Look) -> Evidence | None:

@@ -6,13 +6,13 @@ arguments, while they are still visible (0.2 to 0.9 s, always in the Rust port);
 launched it.
 
 Inferred: Pi makes the header's time, which is also in the file's name, on its start, long before it
-writes the file. A process's *own* files are those born then (`birth`), in its directory, and those whose
-id continues the sequence of such a file: 1.x numbers its ids per process, which shows `/new`. It runs
-the one of them that it wrote last, unless somebody wrote another file since that it may have moved to
-(`/resume`, or `/new` in versions with random ids): then nothing tells, unless its turn is open, because
-whoever is in the middle of a turn has not moved. A process without a file of its own runs the one older
-file that no other process claims and whose last prompt came soon after its start, or after a key was
-pressed at its terminal (`hand`). Two candidates on either side are `bind`'s to refuse.
+writes the file. A process's *own* files are those born then (`header_time`), in its directory, and those
+whose id continues the sequence of such a file: 1.x numbers its ids per process, which shows `/new`. It
+runs the one of them that it wrote last, unless somebody wrote another file since that it may have
+moved to (`/resume`, or `/new` in versions with random ids): then nothing tells, unless its turn is open,
+because whoever is in the middle of a turn has not moved. A process without a file of its own runs the
+one older file that no other process claims and whose last prompt came soon after its start, or after a
+key was pressed at its terminal (`hand`). Two candidates on either side are `bind`'s to refuse.
 """
 
 from __future__ import annotations

@@ -44,7 +44,7 @@ def parser() -> Parser:
         "--since",
         type=parse_since,
         metavar="SEQ|TIME",
-        help="first what was told after this number, or since this long (10m) or this moment",
+        help="start with past events: after this number, from this long ago (10m), or from this time",
     )
     made.add_argument("--no-follow", action="store_true", help="what there is, and no more")
     made.add_argument("--count", type=parse_count, metavar="N", help="end after this many")

@@ -44,7 +44,7 @@ def parser() -> Parser:
     made.add_argument(
         "--force",
         action="store_true",
-        help="SIGKILL at once, and also to what runs at a terminal that a person uses",
+        help="send SIGKILL at once, also to processes at a terminal that a person uses",
     )
     made.add_argument(
         "--timeout", type=seconds, metavar="TIME", help="how long an agent may take before SIGKILL"

@@ -26,7 +26,7 @@ from agentctl.state import journal, outbox, targets
 from agentctl.state.outbox import Delivery, Lane, Waiting
 from agentctl.truth.event import Event
 
-log = logging.getLogger("agentctl.daemon.parts.deliverer")
+log = logging.getLogger("agentctl.daemon.courier")  # as `daemon status` names it
 
 LANES = 32  # threads at once
 REST = 5.0  # seconds for a lane in which something unexpected failed, such as a full disk

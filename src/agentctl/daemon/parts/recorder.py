@@ -30,7 +30,7 @@ from agentctl.truth.warm import Warm
 from agentctl.watch.observer import Observer
 from agentctl.watch.story import Story, gap
 
-log = logging.getLogger("agentctl.daemon.parts.recorder")
+log = logging.getLogger("agentctl.daemon.observer")  # as `daemon status` names it
 
 MOST = 20_000  # events kept while none can be written
 AGAIN = 1.0  # seconds to the next try

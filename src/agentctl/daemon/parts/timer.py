@@ -22,7 +22,7 @@ from agentctl.state.fuse import BURNING, Fuse
 from agentctl.system import sqlite
 from agentctl.system.clock import rfc3339
 
-log = logging.getLogger("agentctl.daemon.parts.timer")
+log = logging.getLogger("agentctl.daemon.clock")  # as `daemon status` names it
 
 SLOW = 60.0  # seconds: also for who fired one elsewhere and died of it, which nobody tells us
 AT_ONCE = 32  # threads: each is bounded, by what a command and a stop may take

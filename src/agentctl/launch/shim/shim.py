@@ -26,6 +26,7 @@ import time
 
 SUBREAPER = 36  # PR_SET_CHILD_SUBREAPER
 AGAIN, AGAIN_FILE = 75, "again"  # what `expire` leaves where it is to be asked once more, and when
+RECHECK = 60.0  # seconds, where that cannot be read
 OURS_TO_OUTLIVE = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 ABORTED = 125
 RESERVED = 200  # bytes, more than a record has
@@ -175,12 +176,12 @@ def _spawn(argv: list[bytes]) -> int:
 
 
 def _more_time(folder: bytes) -> float:
-    """Seconds; 0: for ever, as where our state was deleted."""
+    """Seconds. A full disk, or our state was deleted: its time is not over for ever."""
     try:
         with open(folder + b"/" + AGAIN_FILE.encode(), "rb") as file:
             return max(0.001, float(file.read()))
     except (OSError, ValueError):
-        return 0.0
+        return RECHECK
 
 
 def _start_ticks(pid: int) -> bytes:
