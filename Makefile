@@ -6,7 +6,7 @@ STAMP := $(VENV)/.installed
 DEV_STAMP := $(VENV)/.installed-dev
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint types imports unit test-user test-pythons agents test-real accuracy docs docs-check bench soak clean
+.PHONY: help demo test test-all check lint types imports test-user test-pythons agents test-real accuracy docs docs-check bench soak clean
 
 help: ## what there is to make
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -24,7 +24,13 @@ $(DEV_STAMP): $(STAMP)
 demo: $(STAMP) ## see it work: built-in agents, no key, no model
 	@$(BIN)/agentctl demo
 
-test: lint types imports docs-check unit ## all that must hold
+test: check ## the short form of all that must hold: three minutes
+	$(BIN)/python -m pytest
+
+test-all: check ## all that must hold: every test, on every agent, at full length
+	$(BIN)/python -m pytest --whole
+
+check: lint types imports docs-check
 
 lint: $(DEV_STAMP)
 	$(BIN)/ruff format --check src tests docs/generate.py
@@ -35,9 +41,6 @@ types: $(DEV_STAMP)
 
 imports: $(DEV_STAMP)
 	$(BIN)/lint-imports --no-logo
-
-unit: $(DEV_STAMP)
-	$(BIN)/python -m pytest
 
 test-user: $(DEV_STAMP) ## the tests on processes and rights as an ordinary user; TESTS=tests/law for some
 	$(BIN)/python -m tests.user.run $(TESTS)
@@ -54,7 +57,7 @@ accuracy: $(DEV_STAMP) ## how often we are right, on the real agents: docs/accur
 test-real: $(DEV_STAMP) ## the suite on the real agents, offline; AGENT=codex for one
 	$(BIN)/python -m tests.real.run $(AGENT)
 
-docs: $(DEV_STAMP) ## write the generated pages anew
+docs: $(DEV_STAMP) ## write the generated pages
 	$(BIN)/python docs/generate.py
 
 docs-check: $(DEV_STAMP)

@@ -1,4 +1,4 @@
-"""Ends processes that a test has started, by their identity, and tells whether they are gone."""
+"""End processes that a test has started, by their identity, and see whether they are gone."""
 
 import os
 import signal
@@ -7,8 +7,8 @@ import pytest
 
 from agentctl.errors import Gone
 from agentctl.system import proc
-from agentctl.system.identity import ProcessIdentity
 from agentctl.system.pidfd import Handle
+from agentctl.system.proc import ProcessIdentity
 from agentctl.testing import Stage
 from tests.waiting import DEADLINE
 
@@ -24,12 +24,12 @@ def kill(identity: ProcessIdentity) -> None:
 
 
 def is_gone(identity: ProcessIdentity) -> bool:
-    process = proc.current(identity)
-    return process is None or not process.alive
+    process = proc.find_process(identity)
+    return process is None or not process.is_alive
 
 
 def play_on(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
-    """This very process, with the stage's environment and nothing else."""
+    """Give this very process the stage's environment and nothing else."""
     for name in list(os.environ):
         monkeypatch.delenv(name)
     for name, value in stage.environ.items():

@@ -36,7 +36,7 @@ class Launched:
         return agentctl_of(self.stage, *words, **environ)
 
     def launch(self, prompt: str, *words: str, cwd: Path | None = None) -> str:
-        """The id that it prints."""
+        """Return the id that agentctl prints."""
         ran = self.try_to_launch(prompt, *words, cwd=cwd)
         assert ran.code == 0, ran.err
         return ran.out.strip()
@@ -47,28 +47,28 @@ class Launched:
         where = ("--cwd", str(cwd or self.stage.work))
         return self.call("launch", self.stage.adapter, "--prompt-file", str(file), *where, *words)
 
-    def told(self, session_id: str) -> dict[str, Any]:
-        """The one session of that id, as everybody is told of it."""
-        (found,) = self.call("status", session_id, "--json").json()["sessions"]
-        assert found["id"] == session_id
-        return dict(found)
+    def read_session(self, session_id: str) -> dict[str, Any]:
+        """Return the one session of that id, as the public JSON has it."""
+        (session,) = self.call("status", session_id, "--json").json()["sessions"]
+        assert session["id"] == session_id
+        return dict(session)
 
-    def said(self, session_id: str) -> list[str]:
+    def read_texts(self, session_id: str) -> list[str]:
         lines = self.call("logs", session_id, "--json").lines
         return [json.loads(line)["text"] for line in lines]
 
-    def ended(self, session_id: str) -> tuple[str, int | None]:
-        """How, once it has, and its exit code."""
-        until(lambda: self._known(session_id), f"{session_id} has ended, and how is known")
-        told = self.told(session_id)
-        return told["outcome"], told["exit_code"]
+    def wait_for_end(self, session_id: str) -> tuple[str, int | None]:
+        """Wait until the session has ended; return its outcome and exit code."""
+        until(lambda: self._has_ended(session_id), f"{session_id} has ended and its exit code is known")
+        session = self.read_session(session_id)
+        return session["outcome"], session["exit_code"]
 
-    def _known(self, session_id: str) -> bool:
-        told = self.told(session_id)
-        return bool(told["status"] == "stopped" and told["exit_code"] is not None)
+    def _has_ended(self, session_id: str) -> bool:
+        session = self.read_session(session_id)
+        return bool(session["status"] == "stopped" and session["exit_code"] is not None)
 
     def owner(self, session_id: str) -> Process:
-        return Look.take(self.stage.environ).table[self.told(session_id)["pid"]]
+        return Look.take(self.stage.environ).table[self.read_session(session_id)["pid"]]
 
     def tools(self) -> list[Process]:
         return [process for process in self.stage.processes() if process.comm == "sleep"]
@@ -81,13 +81,13 @@ class Launched:
             handle.signal(number)
             assert handle.wait(20)
 
-    def nothing_is_left(self) -> None:
-        self.nothing_is_noted()
+    def assert_nothing_left(self) -> None:
+        self.assert_no_notes()
         until(lambda: not self.stage.processes(), "its processes are gone")
 
-    def nothing_is_noted(self) -> None:
+    def assert_no_notes(self) -> None:
         state = self.stage.environ["AGENTCTL_HOME"]
-        notes = paths.notes_file(state)
-        assert launches.recorded(notes) == []
-        assert locks.held(notes) == []
+        notes = paths.database_file(state)
+        assert launches.read_launches(notes) == []
+        assert locks.list_held(notes) == []
         assert not os.path.isdir(f"{state}/launches") or os.listdir(f"{state}/launches") == []

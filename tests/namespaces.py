@@ -10,8 +10,8 @@ import pytest
 
 
 def unshare(*options: str) -> list[str]:
-    """The command to put before a program; skips the test where none can be had. An ordinary user needs
-    a user namespace around it, in which they are root."""
+    """The command to put before a program; skips the test where the machine allows none. An ordinary
+    user needs a user namespace around it, in which they are root."""
     if shutil.which("unshare") is None:
         pytest.skip("unshare(1) is not installed: no namespace can be made")
     command = words(*options)
@@ -22,7 +22,7 @@ def unshare(*options: str) -> list[str]:
 
 
 def words(*options: str) -> list[str]:
-    """The same, not tried."""
+    """The same command, not tried."""
     return ["unshare", *([] if os.geteuid() == 0 else ["--user", "--map-root-user"]), *options]
 
 

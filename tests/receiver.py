@@ -57,7 +57,7 @@ class Receiver:
         self._thread.join(DEADLINE)
         self._server.server_close()
 
-    def got(self, count: int) -> list[Request]:
+    def wait_for(self, count: int) -> list[Request]:
         until(lambda: len(self.requests) >= count, f"{count} requests")
         return self.requests[:count]
 

@@ -1,7 +1,7 @@
 """A user and mount namespace of its own, in which a test may lower limits and cover files of /proc.
 
 Made as an ordinary user makes one (`unshare -U -r`), so it needs no root. Programs that run in it are
-seen from outside, and end with the test.
+visible from outside, and end with the test.
 """
 
 import shutil
@@ -38,8 +38,8 @@ class Room:
         )
         assert self._keeper.stdout is not None
         if self._keeper.stdout.readline() != b"ready\n":
-            _, told = self._keeper.communicate(timeout=DEADLINE)
-            pytest.skip(f"no user namespace here: {told.decode().strip()}")
+            _, err = self._keeper.communicate(timeout=DEADLINE)
+            pytest.skip(f"no user namespace here: {err.decode().strip()}")
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -53,7 +53,7 @@ class Room:
         return ["nsenter", *places, "--preserve-credentials", "--", *words]
 
     def run(self, *words: str, environ: Mapping[str, str] | None = None, cwd: str = "/") -> Ran:
-        done = subprocess.run(
+        ran = subprocess.run(
             self.command(*words),
             env=environ,
             cwd=cwd,
@@ -62,7 +62,7 @@ class Room:
             timeout=45,
             check=False,
         )
-        return Ran(done.returncode, done.stdout.decode(), done.stderr.decode())
+        return Ran(ran.returncode, ran.stdout.decode(), ran.stderr.decode())
 
     def agentctl(self, stage: Stage, *words: str, **more: str) -> Ran:
         """As a person in this room runs it."""
@@ -86,15 +86,15 @@ class Room:
     def limit(self, what: str, number: int) -> None:
         """Of this namespace, such as `max_inotify_instances`. Skips the test where that is forbidden."""
         place = f"/proc/sys/user/{what}"
-        done = self.run("sh", "-c", f"echo {number} > {place}")
-        if done.code:
-            pytest.skip(f"{place} cannot be set here: {done.err.strip()}")
+        ran = self.run("sh", "-c", f"echo {number} > {place}")
+        if ran.code:
+            pytest.skip(f"{place} cannot be set here: {ran.err.strip()}")
 
     def cover(self, file: str, content: Path) -> None:
         """Bind `content` over a file, such as /proc/loadavg. Skips the test where that is forbidden."""
-        done = self.run("mount", "--bind", str(content), file)
-        if done.code:
-            pytest.skip(f"{file} cannot be covered here: {done.err.strip()}")
+        ran = self.run("mount", "--bind", str(content), file)
+        if ran.code:
+            pytest.skip(f"{file} cannot be covered here: {ran.err.strip()}")
 
     def _namespace(self, name: str) -> str:
         return f"/proc/{self._keeper.pid}/ns/{name}"

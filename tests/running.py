@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 
 import agentctl
 from agentctl.testing import Stage
+from tests import zygote
 from tests.waiting import DEADLINE
 
 SOURCES = str(Path(agentctl.__file__).parent.parent)
@@ -30,7 +31,7 @@ import pwd, select, sqlite3, unicodedata
 for module in pkgutil.walk_packages(agentctl.__path__, "agentctl."):
     if not module.name.startswith("agentctl.testing"):
         importlib.import_module(module.name)
-list(importlib.import_module("agentctl.doctor.checks").of_extras())  # it imports as it goes
+list(importlib.import_module("agentctl.doctor.checks").check_extras())  # it imports as it goes
 os.setgroups([]); os.setgid({uid}); os.setuid({uid})
 from agentctl.__main__ import main
 sys.exit(main())
@@ -51,8 +52,8 @@ class Ran(NamedTuple):
         return answer
 
     def lasting(self) -> dict[str, Any]:
-        """The same, comparable with a later look: the moment a process began is told as time since
-        boot, which comes out a millisecond more or less."""
+        """The same, comparable with a later look: the start of a process is in time since boot, which
+        comes out a millisecond more or less."""
         answer = self.json()
         for session in answer["sessions"]:
             for piece in session["evidence"]:
@@ -70,7 +71,10 @@ def agentctl_in(
 ) -> Ran:
     """Run to its end. Its output is kept as it was written, byte for byte. `before`: the words of a
     program that runs it, as `unshare` does."""
-    done = subprocess.run(
+    if not before:
+        code, out, err = zygote.run(words, environ, cwd, 60)
+        return Ran(code, _text(out), _text(err))
+    result = subprocess.run(
         [*before, sys.executable, "-m", "agentctl", *words],
         env=environ,
         cwd=cwd,
@@ -79,7 +83,7 @@ def agentctl_in(
         timeout=60,
         check=False,
     )
-    return Ran(done.returncode, _text(done.stdout), _text(done.stderr))
+    return Ran(result.returncode, _text(result.stdout), _text(result.stderr))
 
 
 def agentctl_of(stage: Stage, *words: str, **more: str) -> Ran:
@@ -88,7 +92,7 @@ def agentctl_of(stage: Stage, *words: str, **more: str) -> Ran:
 
 def agentctl_as_stranger(environ: Mapping[str, str], *words: str) -> Ran:
     """As a user without privilege and without a passwd entry. Only root can become one."""
-    done = subprocess.run(
+    result = subprocess.run(
         [sys.executable, "-c", _AS_STRANGER.format(uid=STRANGER), *words],
         env={"PYTHONPATH": SOURCES, "PYTHONDONTWRITEBYTECODE": "1", **environ},
         cwd="/",
@@ -97,7 +101,7 @@ def agentctl_as_stranger(environ: Mapping[str, str], *words: str) -> Ran:
         timeout=60,
         check=False,
     )
-    return Ran(done.returncode, _text(done.stdout), _text(done.stderr))
+    return Ran(result.returncode, _text(result.stdout), _text(result.stderr))
 
 
 @contextmanager
@@ -121,18 +125,18 @@ def started(stage: Stage, *words: str, **more: str) -> AbstractContextManager[su
     return kept_running(command, environ_of(stage, **more), stage.root)
 
 
-def read_until(child: subprocess.Popen[bytes], wanted: bytes) -> bytes:
+def read_until(child: subprocess.Popen[bytes], end: bytes) -> bytes:
     """What it writes, up to and with these bytes."""
     assert child.stdout is not None
-    got = b""
-    while wanted not in got:
+    output = b""
+    while end not in output:
         ready, _, _ = select.select([child.stdout], [], [], DEADLINE)
         more = os.read(child.stdout.fileno(), 1 << 16) if ready else b""
         if not more:
             how = "it goes on" if child.poll() is None else f"it ended with {child.returncode}"
-            raise AssertionError(f"{wanted!r} did not come, and {how}; what came: {got!r}")
-        got += more
-    return got
+            raise AssertionError(f"{end!r} did not come, and {how}; what came: {output!r}")
+        output += more
+    return output
 
 
 def agentctl_on_a_terminal(
@@ -150,7 +154,7 @@ def agentctl_on_a_terminal(
         stderr=theirs,
     )
     os.close(theirs)
-    got = b""
+    output = b""
     try:
         while select.select([ours], [], [], DEADLINE)[0]:
             try:
@@ -159,8 +163,8 @@ def agentctl_on_a_terminal(
                 break
             if not more_bytes:
                 break
-            got += more_bytes
-        return Ran(child.wait(DEADLINE), _text(got).replace("\r\n", "\n"), "")
+            output += more_bytes
+        return Ran(child.wait(DEADLINE), _text(output).replace("\r\n", "\n"), "")
     finally:
         child.kill()
         child.wait()

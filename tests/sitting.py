@@ -1,4 +1,4 @@
-"""A process before which somebody sits: a real one, with a controlling terminal."""
+"""A process with a user at its keyboard: a real one, with a controlling terminal."""
 
 import os
 import pty
@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from typing import NamedTuple
 
 from agentctl.system import proc
-from agentctl.system.identity import ProcessIdentity
+from agentctl.system.proc import ProcessIdentity
 
 # Takes its terminal as its own, as a shell's job has it; then reads a line, says so, and waits.
 _PROGRAM = """
@@ -41,7 +41,7 @@ def sitting(*, reads_elsewhere: bool = False) -> Iterator[Sitting]:
     child = subprocess.Popen([sys.executable, "-c", _PROGRAM], stdin=stdin, stdout=theirs, stderr=theirs)
     try:
         assert b"ready" in os.read(ours, 100)
-        identity = proc.read_process(child.pid, proc.boot_id()).identity
+        identity = proc.read_process(child.pid, proc.read_boot_id()).identity
         yield Sitting(identity, ours, os.ttyname(theirs))
     finally:
         child.kill()

@@ -1,4 +1,4 @@
-"""The docs speak of what is there: links resolve, generated pages are fresh, commands exist."""
+"""The docs describe what exists: links resolve, generated pages are fresh, commands exist."""
 
 import re
 import subprocess
@@ -64,8 +64,8 @@ def test_the_architecture_page_names_every_package() -> None:
 
 
 def test_the_architecture_page_names_modules_that_exist() -> None:
-    named = re.findall(r"\b[a-z_]+/[a-z_/]+[a-z]", ARCHITECTURE.read_text(encoding="utf-8"))
-    ours = {name for name in named if name.partition("/")[0] in PACKAGES}
+    names = re.findall(r"\b[a-z_]+/[a-z_/]+[a-z]", ARCHITECTURE.read_text(encoding="utf-8"))
+    ours = {name for name in names if name.partition("/")[0] in PACKAGES}
     assert "truth/judge" in ours
     assert {
         name for name in ours if not ((SOURCE / name).is_dir() or (SOURCE / f"{name}.py").is_file())

@@ -1,8 +1,9 @@
-"""Who may import whom, where import-linter (`make imports`) does not look: cycles, lazy imports
-included, and modules of the standard library that belong to one floor."""
+"""Which module may import which, where import-linter (`make imports`) does not look: cycles, lazy
+imports included, and modules of the standard library that belong to one layer."""
 
 import ast
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -12,16 +13,30 @@ import agentctl
 SOURCE = Path(agentctl.__file__).parent
 # A program of its own, which has options.
 PROGRAMS = {"demo/agent.py"}
+WRITERS = {"print", "sys.stdout.write", "sys.stderr.write"}
+# Programs of their own: they run in a process that a user or agentctl started for them alone.
+PRINTING = {
+    "__main__.py", "daemon/__main__.py", "demo/agent.py", "rehearsal/__main__.py",
+    "rehearsal/sandbox.py",
+    "testing/player.py",  # the puppet's process
+    "demo/show.py",  # a play for the terminal, with its own text
+}  # fmt: skip
 
 
 def test_no_cycle_however_late_the_import() -> None:
     assert cycle_in(import_graph()) == []
 
 
+@cache
+def tree_of(path: Path) -> ast.Module:
+    return ast.parse(path.read_text(encoding="utf-8"))
+
+
+@cache
 def import_graph() -> dict[str, set[str]]:
     """Which of our modules each one imports, except for the type checker alone."""
     modules = {name_of(path): path for path in SOURCE.rglob("*.py")}
-    return {name: ours_in(path, set(modules)) - {name} for name, path in modules.items()}
+    return {name: list_imports_of_ours(path, set(modules)) - {name} for name, path in modules.items()}
 
 
 def name_of(path: Path) -> str:
@@ -29,18 +44,18 @@ def name_of(path: Path) -> str:
     return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 
 
-def ours_in(path: Path, modules: set[str]) -> set[str]:
+def list_imports_of_ours(path: Path, modules: set[str]) -> set[str]:
     """`from agentctl.x import y` imports the module x.y, or x if y is a name in it."""
-    found: set[str] = set()
-    for node in walk_at_run_time(ast.parse(path.read_text(encoding="utf-8"))):
+    names: set[str] = set()
+    for node in walk_at_run_time(tree_of(path)):
         if isinstance(node, ast.Import):
-            found |= {alias.name for alias in node.names} & modules
+            names |= {alias.name for alias in node.names} & modules
         elif isinstance(node, ast.ImportFrom) and node.module in modules:
             inner = {f"{node.module}.{alias.name}" for alias in node.names}
-            found |= inner & modules
+            names |= inner & modules
             if inner - modules:
-                found.add(node.module)
-    return found
+                names.add(node.module)
+    return names
 
 
 def walk_at_run_time(node: ast.AST) -> Iterator[ast.AST]:
@@ -55,23 +70,23 @@ def walk_at_run_time(node: ast.AST) -> Iterator[ast.AST]:
 def test_the_graph_has_imports_at_the_top_and_inside_functions_and_none_for_types() -> None:
     graph = import_graph()
     assert "agentctl.errors" in graph["agentctl.system.files"]
-    assert "agentctl.system.pidfd" in graph["agentctl.truth.look"]  # inside a function
-    assert "agentctl.truth.warm" not in graph["agentctl.truth.look"]  # for the type checker
+    assert "agentctl.system.sqlite" in graph["agentctl.truth.look"]  # inside a function
+    assert "agentctl.truth.memory" not in graph["agentctl.truth.look"]  # for the type checker
 
 
 def cycle_in(imported: dict[str, set[str]]) -> list[str]:
     """The modules of one cycle; empty: there is none."""
-    done: set[str] = set()
+    visited: set[str] = set()
 
     def visit(name: str, path: list[str]) -> list[str]:
         if name in path:
             return path[path.index(name) :]
-        if name in done:
+        if name in visited:
             return []
         for other in sorted(imported[name]):
             if cycle := visit(other, [*path, name]):
                 return cycle
-        done.add(name)
+        visited.add(name)
         return []
 
     return next(filter(None, (visit(name, []) for name in sorted(imported))), [])
@@ -83,15 +98,36 @@ def test_a_cycle_is_found() -> None:
 
 
 def test_only_the_command_line_parses_arguments() -> None:
-    assert {floor_of(path) for path in users_of("argparse") - PROGRAMS} == {"cli"}
+    assert {layer_of(path) for path in users_of("argparse") - PROGRAMS} == {"cli"}
 
 
 @pytest.mark.parametrize("module", ["subprocess", "socket"])
-def test_who_decides_starts_nothing_and_connects_to_nothing(module: str) -> None:
-    assert {floor_of(path) for path in users_of(module)} & {"truth", "adapters"} == set()
+def test_truth_and_adapters_start_nothing_and_connect_to_nothing(module: str) -> None:
+    assert {layer_of(path) for path in users_of(module)} & {"truth", "adapters"} == set()
 
 
-def floor_of(path: str) -> str:
+def test_no_module_imports_a_verb() -> None:
+    """The verb runner loads a verb by its name; what several need is no verb's."""
+    verbs = {
+        name: {other for other in others if other.startswith("agentctl.cli.verbs.")}
+        for name, others in import_graph().items()
+    }
+    assert {name: others for name, others in verbs.items() if others} == {}
+
+
+def test_only_front_ends_and_programs_print() -> None:
+    """A capability returns values; `view` returns text."""
+    assert {path for path in printing_files() if layer_of(path) != "cli"} == PRINTING
+
+
+def printing_files() -> Iterator[str]:
+    for path in sorted(SOURCE.rglob("*.py")):
+        calls = (n for n in ast.walk(tree_of(path)) if isinstance(n, ast.Call))
+        if any(ast.unparse(call.func) in WRITERS for call in calls):
+            yield str(path.relative_to(SOURCE))
+
+
+def layer_of(path: str) -> str:
     return path.partition("/")[0]
 
 
@@ -101,7 +137,7 @@ def users_of(module: str) -> set[str]:
 
 
 def imports_of(path: str) -> Iterator[str]:
-    for node in ast.walk(ast.parse((SOURCE / path).read_text())):
+    for node in ast.walk(tree_of(SOURCE / path)):
         if isinstance(node, ast.Import):
             yield from (alias.name.partition(".")[0] for alias in node.names)
         elif isinstance(node, ast.ImportFrom) and node.module and not node.level:

@@ -20,45 +20,45 @@ ANY_TEXT = st.text(st.characters(exclude_categories=()), max_size=60)
 
 
 @given(ANY_TEXT)
-def test_one_line_is_one_harmless_line(given_text: str) -> None:
-    shown = text.one_line(given_text)
-    assert hostile.harmful(shown) == []
-    assert len(shown.splitlines()) <= 1
-    shown.encode()  # no lone surrogate is left
+def test_a_clean_line_is_one_harmless_line(given_text: str) -> None:
+    line = text.clean_line(given_text)
+    assert hostile.harmful(line) == []
+    assert len(line.splitlines()) <= 1
+    line.encode()  # no lone surrogate is left
 
 
 @given(ANY_TEXT)
-def test_one_line_of_one_line_is_itself(given_text: str) -> None:
-    shown = text.one_line(given_text)
-    assert text.one_line(shown) == shown
+def test_a_clean_line_stays_as_it_is(given_text: str) -> None:
+    line = text.clean_line(given_text)
+    assert text.clean_line(line) == line
 
 
 @given(ANY_TEXT)
-def test_many_lines_are_harmless_lines(given_text: str) -> None:
-    for line in text.many_lines(given_text):
+def test_clean_lines_are_harmless(given_text: str) -> None:
+    for line in text.clean_lines(given_text):
         assert hostile.harmful(line) == []
         assert "\n" not in line
 
 
 def test_what_is_hidden_is_shown_as_its_code() -> None:
-    assert text.one_line("a\x1b[0m\u202eb\ud800\x00") == "a\\x1b[0m\\u202eb\\ud800\\x00"
-    assert text.one_line("x\ufe01\U000e0100") == "x\\ufe01\\ue0100"
+    assert text.clean_line("a\x1b[0m\u202eb\ud800\x00") == "a\\x1b[0m\\u202eb\\ud800\\x00"
+    assert text.clean_line("x\ufe01\U000e0100") == "x\\ufe01\\ue0100"
 
 
 def test_white_space_is_folded() -> None:
-    assert text.one_line("  a\n\n b\t\u2028c\u3000d ") == "a b c d"
+    assert text.clean_line("  a\n\n b\t\u2028c\u3000d ") == "a b c d"
 
 
 def test_lines_and_tabs_are_kept() -> None:
-    assert text.many_lines("a\n\tb\n\n\x1bc") == ["a", "    b", "", "\\x1bc"]
+    assert text.clean_lines("a\n\tb\n\n\x1bc") == ["a", "    b", "", "\\x1bc"]
 
 
 def test_an_emoji_keeps_its_shape_without_its_selector() -> None:
-    assert text.one_line("❤\ufe0f") == "❤"
+    assert text.clean_line("❤\ufe0f") == "❤"
 
 
 @pytest.mark.parametrize(
-    ("shown", "columns"),
+    ("line", "columns"),
     [
         ("", 0),
         ("abc", 3),
@@ -73,18 +73,18 @@ def test_an_emoji_keeps_its_shape_without_its_selector() -> None:
         ("…", 1),
     ],
 )
-def test_width(shown: str, columns: int) -> None:
-    assert text.width(shown) == columns
+def test_width(line: str, columns: int) -> None:
+    assert text.measure_width(line) == columns
 
 
 @given(ANY_TEXT, st.integers(0, 40))
 def test_a_cut_text_fits(given_text: str, columns: int) -> None:
-    shown = text.one_line(given_text)
+    line = text.clean_line(given_text)
     for fit in (text.cut, text.cut_front, text.cut_middle):
-        cut = fit(shown, columns)
-        assert text.width(cut) <= columns
-        assert text.width(shown) > columns or cut == shown  # cut only if it must be
-        assert columns == 0 or cut == shown or text.ELLIPSIS in cut  # and it shows
+        cut = fit(line, columns)
+        assert text.measure_width(cut) <= columns
+        assert text.measure_width(line) > columns or cut == line  # cut only if it must be
+        assert columns == 0 or cut == line or text.ELLIPSIS in cut  # and it shows
 
 
 def test_cutting_keeps_the_beginning_or_the_end() -> None:
@@ -97,20 +97,12 @@ def test_cutting_keeps_the_beginning_or_the_end() -> None:
 
 @given(ANY_TEXT, st.integers(0, 40))
 def test_a_padded_text_fills(given_text: str, columns: int) -> None:
-    cut = text.cut(text.one_line(given_text), columns)
-    assert text.width(text.pad(cut, columns)) == columns
+    cut = text.cut(text.clean_line(given_text), columns)
+    assert text.measure_width(text.pad(cut, columns)) == columns
 
 
 @pytest.mark.parametrize(
-    ("seconds", "shown"),
-    [(-5, "0s"), (0, "0s"), (59.9, "59s"), (60, "1m"), (3599, "59m"), (7200, "2h"), (86400 * 9, "9d")],
-)
-def test_age(seconds: float, shown: str) -> None:
-    assert text.age(seconds) == shown
-
-
-@pytest.mark.parametrize(
-    ("path", "home", "shown"),
+    ("path", "home", "short"),
     [
         ("/home/me/x", "/home/me", "~/x"),
         ("/home/me/x", "/home/me/", "~/x"),
@@ -120,12 +112,12 @@ def test_age(seconds: float, shown: str) -> None:
         ("/etc", None, "/etc"),
     ],
 )
-def test_tilde(path: str, home: str | None, shown: str) -> None:
-    assert text.tilde(path, home) == shown
+def test_tilde(path: str, home: str | None, short: str) -> None:
+    assert text.shorten_home(path, home) == short
 
 
 @pytest.mark.parametrize(
-    ("said", "shown"),
+    ("sentence", "short"),
     [
         ("bound by pid record: /home/me/.claude/1.json", "bound by pid record: ~/.claude/1.json"),
         ("/home/me/a and '/home/me/b'", "~/a and '~/b'"),
@@ -133,16 +125,16 @@ def test_tilde(path: str, home: str | None, shown: str) -> None:
         ("/mnt/home/me/x, /home/meme/x", None),
     ],
 )
-def test_tildes_in_a_sentence(said: str, shown: str | None) -> None:
-    assert text.tildes(said, "/home/me") == (shown or said)
-    assert text.tildes(said, None) == text.tildes(said, "/") == said
+def test_tildes_in_a_sentence(sentence: str, short: str | None) -> None:
+    assert text.shorten_homes(sentence, "/home/me") == (short or sentence)
+    assert text.shorten_homes(sentence, None) == text.shorten_homes(sentence, "/") == sentence
 
 
 @pytest.mark.parametrize("given_columns", ["", "0", "-3", "x", "²", "٣", " 7"])
 def test_columns_that_are_none(monkeypatch: pytest.MonkeyPatch, given_columns: str) -> None:
     monkeypatch.setenv("COLUMNS", given_columns)
     monkeypatch.setattr(sys, "stdout", io.StringIO())
-    assert text.columns() == 200
+    assert text.terminal_columns() == 200
 
 
 @pytest.mark.parametrize(("given_columns", "columns"), [("72", 72), ("9" * 5000, 999999)])
@@ -150,7 +142,7 @@ def test_columns_that_are_given(
     monkeypatch: pytest.MonkeyPatch, given_columns: str, columns: int
 ) -> None:
     monkeypatch.setenv("COLUMNS", given_columns)
-    assert text.columns() == columns
+    assert text.terminal_columns() == columns
 
 
 def test_colour_only_on_a_terminal_that_wants_it(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -159,16 +151,16 @@ def test_colour_only_on_a_terminal_that_wants_it(monkeypatch: pytest.MonkeyPatch
     ours, theirs = pty.openpty()
     with os.fdopen(theirs, "w") as terminal:
         monkeypatch.setattr(sys, "stdout", terminal)
-        assert text.coloured()
+        assert text.has_colour()
         monkeypatch.setenv("TERM", "dumb")
-        assert not text.coloured()
+        assert not text.has_colour()
         monkeypatch.setenv("TERM", "xterm")
         monkeypatch.setenv("NO_COLOR", "1")
-        assert not text.coloured()
+        assert not text.has_colour()
     os.close(ours)
     monkeypatch.delenv("NO_COLOR")
     monkeypatch.setattr(sys, "stdout", io.StringIO())
-    assert not text.coloured()
+    assert not text.has_colour()
 
 
 def test_paint() -> None:
@@ -178,7 +170,7 @@ def test_paint() -> None:
 
 
 def test_the_hostile_text_is_hostile() -> None:
-    """Lest the tests that use it prove nothing."""
+    """Otherwise the tests that use it would prove nothing."""
     kinds = {unicodedata.category(c) for c in hostile.ALL}
     assert {"Cc", "Cf", "Cs", "Zl", "Zp", "Mn", "Me"} <= kinds
 
@@ -186,28 +178,32 @@ def test_the_hostile_text_is_hostile() -> None:
 # Printed as it is, and why.
 AS_IT_IS = {
     # harmless where it is raised, which is looked at as well
-    ("__main__.py", "''.join((f'agentctl: {told}\\n' for told in interrupt.args))"),
-    ("answer.py", "answer.err"),  # made of `footer` and `failed`
+    ("__main__.py", "''.join((f'agentctl: {message}\\n' for message in interrupt.args))"),
+    ("runner.py", "answer.err"),  # from `format_problems` and `error_answer`
     # the daemon's answer, made by the same functions; our own word
     ("fast_client.py", "out"),
     ("fast_client.py", "err"),
-    ("fast_client.py", "f'agentctl: not by the daemon: {why or type(why).__name__}\\n'"),
+    ("fast_client.py", "f'agentctl: not answered by the daemon: {reason or type(reason).__name__}\\n'"),
     # others are left out
-    ("completion.py", "''.join((f'{name}\\n' for name in names if name and harmless(name)))"),
+    ("completion.py", "''.join((f'{name}\\n' for name in names if name and is_plain(name)))"),
     ("config.py", "file"),  # the path of our own settings, for a script to use
-    # words of our own recipes
-    ("rehearsed.py", "f'{head} {told}'"),
-    ("rehearsed.py", "f\"  {act:<16}{step['step']:<12}{step['expected']:<9}{state}{more}\""),
-    ("rehearsed.py", "f\"{agent['adapter']} {state}{count}{text.one_line(why)}\""),
+    (
+        "doctor.py",
+        "f\"\\n{report['wrong']} wrong\" if report['wrong'] else '\\nnothing is wrong'",
+    ),  # a number
+    # names of adapters that we know, and words of our own recipes
+    ("doctor.py", "f'{name} {rest}'"),
+    ("doctor.py", "f\"  {act:<16}{step['step']:<12}{step['expected']:<9}{state}{more}\""),
+    ("doctor.py", "f\"{agent['adapter']} {state}{count}{text.clean_line(reason)}\""),
 }
 
 
-def test_whatever_is_printed_is_made_harmless_first() -> None:
-    """Looks into the source for prints of what others wrote, as it is."""
+def test_everything_printed_is_made_harmless_first() -> None:
+    """Look into the source for prints of other people's text as it is."""
     sources = [Path(agentctl.__file__).parent / "__main__.py"]
     sources += sorted((Path(agentctl.__file__).parent / "cli").rglob("*.py"))
-    found = {each for path in sources for each in offences(path)}
-    assert found == {(name, respell(expression)) for name, expression in AS_IT_IS}
+    prints = {each for path in sources for each in offences(path)}
+    assert prints == {(name, respell(expression)) for name, expression in AS_IT_IS}
 
 
 def test_a_print_of_what_others_wrote_is_found(tmp_path: Path) -> None:
@@ -215,9 +211,9 @@ def test_a_print_of_what_others_wrote_is_found(tmp_path: Path) -> None:
     source.write_text(
         "def run(session, title):\n"
         "    print('ours', 3, f'{len(title)} of {session.pid}')\n"
-        "    print(one_line(title))\n"
-        "    shown = one_line(title)\n"
-        "    print(f'  {shown}', '\\n'.join(one_line(each) for each in session))\n"
+        "    print(clean_line(title))\n"
+        "    shown = clean_line(title)\n"
+        "    print(f'  {shown}', '\\n'.join(clean_line(each) for each in session))\n"
         "    print(f'took {session.length:.1f} s')\n"
         "    print(title)\n"
         "    raw = title\n"
@@ -231,3 +227,9 @@ def test_a_print_of_what_others_wrote_is_found(tmp_path: Path) -> None:
         ("verb.py", "'\\n'.join((f'- {each}' for each in session))"),
         ("verb.py", "paint(title, 'red')"),
     }
+
+
+def test_a_long_list_says_how_many_more() -> None:
+    assert text.join_some(["a", "b"], 2) == "a, b"
+    assert text.join_some(["a", "b", "c", "d"], 2) == "a, b and 2 more"
+    assert text.join_some([], 2) == ""

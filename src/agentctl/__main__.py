@@ -1,4 +1,4 @@
-"""Looks at the verb, imports that verb and nothing else."""
+"""The command `agentctl`: import the verb that is asked for and run it, or let the daemon answer."""
 
 from __future__ import annotations
 
@@ -14,32 +14,32 @@ BY_DAEMON = ("list", "status", "why")  # verbs that a daemon may answer, if one 
 
 
 def main() -> None:
-    """Answers, and is gone: all is written by then, and an interpreter that takes every object apart
-    before it ends takes 3 ms for it, after a long list 8."""
-    gc.disable()  # until the verb is there: what imports make is in use until the end
-    code = answer()
+    """Run, and exit without cleaning up. All output is written by then, and the interpreter takes 3 ms
+    to free every object, 8 ms after a long list."""
+    gc.disable()  # until the verb is imported: what imports create is in use until the end
+    code = run_command()
     try:
         sys.stderr.flush()
-    except OSError:  # nobody reads it
+    except OSError:  # the reader is gone
         pass
     os._exit(code)
 
 
-def answer() -> int:
+def run_command() -> int:
     _prepare_streams()
     try:
         try:
             code = dispatch(sys.argv[1:])
-        except SystemExit as told:  # argparse, after --help
-            code = told.code if isinstance(told.code, int) else 0
+        except SystemExit as end:  # argparse, after --help
+            code = end.code if isinstance(end.code, int) else 0
         sys.stdout.flush()
-    except KeyboardInterrupt as interrupt:  # with what a person ought to know who pressed Ctrl-C
+    except KeyboardInterrupt as interrupt:  # a verb may add what the user should know
         _drop_output()
         if sys.stderr.isatty():
-            sys.stderr.write("\n")  # the terminal has written ^C: what follows has its own line
-        sys.stderr.write("".join(f"agentctl: {told}\n" for told in interrupt.args))
+            sys.stderr.write("\n")  # the terminal has written ^C on this line
+        sys.stderr.write("".join(f"agentctl: {message}\n" for message in interrupt.args))
         return 130
-    except BrokenPipeError:  # `agentctl list | head -1` is not an error
+    except BrokenPipeError:  # `agentctl list | head -1` is fine
         _drop_output()
         return 0
     except OSError as error:
@@ -65,27 +65,27 @@ def dispatch(arguments: list[str]) -> int:
     verb, words = ("list", arguments) if first.startswith("-") else (first, arguments[1:])
     home = _daemon_home() if verb in BY_DAEMON else None
     if home is not None:
-        from agentctl.cli.fast_client import shown
+        from agentctl.cli.fast_client import show_answer
 
-        code = shown(home, verb, words)
+        code = show_answer(home, verb, words)
         if code is not None:
             return code
-    from agentctl.cli.parser import run
+    from agentctl.cli.runner import run_verb
 
-    return run(verb, words)
+    return run_verb(verb, words)
 
 
 def _daemon_home() -> str | None:
-    """Where a daemon has left its socket. As `paths` tells it, which is dear to import; where that would
-    ask whose the home is, no daemon is asked."""
+    """Return the state directory if a daemon's socket is in it, as `paths.state_directory` does, which
+    is slow to import. Without HOME, no daemon is asked."""
     base = os.environ.get("HOME")
     home = os.environ.get("AGENTCTL_HOME") or (base and f"{base}/.agentctl")
     return home if home and os.path.exists(f"{home}/daemon.sock") else None
 
 
 def _prepare_streams() -> None:
-    """A closed stream swallows; a character that the terminal's encoding lacks is a question mark,
-    which keeps its row's width, where an exception would keep nothing."""
+    """Replace a closed stream by /dev/null. Print a question mark for a character that the encoding of
+    the terminal lacks: the row keeps its width."""
     if sys.stdout is None:
         sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115 - until we exit
     if sys.stderr is None:
@@ -95,7 +95,7 @@ def _prepare_streams() -> None:
 
 
 def _drop_output() -> None:
-    """Whatever is still unwritten: the interpreter's last flush must not complain about it."""
+    """Discard unwritten output, so that the interpreter's last flush does not fail."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 

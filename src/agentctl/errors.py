@@ -1,35 +1,35 @@
-"""Every error this program raises on purpose; each leaf is an answer, not a place.
+"""Every error that this program raises on purpose, with its exit code.
 
 AgentctlError                 exit 1  it failed
-├── UsageError                     2  the words of the call are off
-├── NotFound                       3  no session by that id
-├── Ambiguous                      3  several sessions by that prefix
+├── UsageError                     2  wrong arguments or settings
+├── NotFound                       3  no such session, launch, fuse, lock …
+├── Ambiguous                      3  several sessions match
 ├── Refused                        4  locked, or not ours to touch
-├── Unreachable                    5  cannot be told from here
-│   └── NoDaemon                   5  no daemon runs for this home
+├── Unreachable                    5  cannot be found out from here
+│   └── NoDaemon                   5  no daemon runs for this state directory
 ├── MissingExtra                  69  an optional package is not installed
-├── TimedOut                     124  it did not happen in the time given, as timeout(1) says it
-├── StartFailed                    1  an agent could not be started; it said why
-├── Fault                          1  a request that was answered with an error, by its JSON-RPC code
-└── SourceError                    1  one source of facts could not be read
-    ├── Gone                          it is not there (any more)
+├── TimedOut                     124  the time limit was reached, as in timeout(1)
+├── StartFailed                    1  an agent could not be started
+├── Fault                          1  a request was answered with a JSON-RPC error
+└── SourceError                    1  a file, a process or a database could not be read
+    ├── Gone                          it does not exist (any more)
     ├── Forbidden                     the kernel refuses us
-    │   └── Untrusted              4  another user owns our own file, or may write to it
-    ├── Passing                       for now: the disk is full, or another program holds it
+    │   └── Untrusted              4  another user owns our file, or may write to it
+    ├── Temporary                     retry later: the disk is full, or another program has it locked
     │   └── Exhausted                 a limit of this machine or user is reached
-    ├── Malformed                     it is there and makes no sense
-    └── Unsupported                   this kernel or version cannot tell
+    ├── Malformed                     its content makes no sense
+    └── Unsupported                   this kernel or version cannot do it
 
-OS errors become SourceErrors at one seam per source (`system/files.py`, `system/proc.py`,
-`system/pidfd.py`, `system/sqlite.py`); nothing above those seams sees an errno.
+Each source translates OS errors into SourceErrors at one place (`system/files.py`, `system/proc.py`,
+`system/pidfd.py`, `system/sqlite.py`). No code above these modules sees an errno.
 """
 
 
 class AgentctlError(Exception):
-    """Base of all: one line that says what, one `hint` that says what to do."""
+    """The base of all errors: one line that says what is wrong, and one `hint` that says what to do."""
 
     exit_code = 1
-    said: tuple[str, ...] = ()  # another program's own words, where it is its error that we tell
+    output: tuple[str, ...] = ()  # the last lines of another program, if its failure is the reason
 
     def __init__(self, message: str, hint: str = "") -> None:
         super().__init__(message)
@@ -69,22 +69,24 @@ class TimedOut(AgentctlError):
 
 
 class StartFailed(AgentctlError):
-    """Nothing of the launch is left behind."""
+    """The launch was undone: nothing of it is left."""
 
-    def __init__(self, message: str, hint: str = "", said: tuple[str, ...] = ()) -> None:
+    def __init__(self, message: str, hint: str = "", output: tuple[str, ...] = ()) -> None:
         super().__init__(message, hint)
-        self.said = said
+        self.output = output
 
 
 class Fault(AgentctlError):
+    """A JSON-RPC error, by its code."""
+
     def __init__(self, code: int, message: str, request: str | int | None = None) -> None:
         super().__init__(message)
         self.code = code
-        self.request = request  # the id of what it answers; None: that could not be read
+        self.request = request  # the id of the request; None: it could not be read
 
 
 class SourceError(AgentctlError):
-    """One source could not be read; `kind` is the word a Problem shows."""
+    """One source could not be read. `kind` is the word that a Problem shows."""
 
     kind = "unreadable"
 
@@ -95,7 +97,7 @@ class SourceError(AgentctlError):
 
     @property
     def advice(self) -> str:
-        """What and what to do in one line, for a Problem."""
+        """The reason and the hint in one line, for a Problem."""
         return f"{self.why}; {self.hint}" if self.hint else self.why
 
 
@@ -108,18 +110,19 @@ class Forbidden(SourceError):
 
 
 class Untrusted(Forbidden):
-    """What it says may be another user's words: it is neither believed nor run."""
+    """The content may come from another user: do not believe it, and run no command from it."""
 
     exit_code = 4
 
 
-class Passing(SourceError):
-    """Who has the time tries again. No refusal: whoever passes over those must not pass over this."""
+class Temporary(SourceError):
+    """Retry later. Not a subclass of Forbidden: code that skips what the kernel forbids must not skip
+    this."""
 
     kind = "forbidden"
 
 
-class Exhausted(Passing):
+class Exhausted(Temporary):
     """The message names the limit to raise."""
 
     kind = "exhausted"

@@ -1,58 +1,59 @@
-"""Web addresses that a person gives us: what one must look like, and how it may be shown."""
+"""Web addresses: parse http and https URLs, and show them without secrets."""
 
 from __future__ import annotations
 
-from typing import NamedTuple
 from urllib.parse import unquote, urlsplit
+
+from agentctl.named_tuple import NamedTuple
 
 
 class Address(NamedTuple):
-    secure: bool
+    is_secure: bool
     host: str
     port: int
-    target: str  # path and query, as a request line has them
+    target: str  # path and query, as in a request line
     user: str | None = None  # user:password, for basic authentication
 
     @property
     def authority(self) -> str:
-        """As a Host header has it: without the port that is understood."""
+        """Host and port as in a Host header: without a default port."""
         host = f"[{self.host}]" if ":" in self.host else self.host
-        return host if self.port == (443 if self.secure else 80) else f"{host}:{self.port}"
+        return host if self.port == (443 if self.is_secure else 80) else f"{host}:{self.port}"
 
     @property
-    def secret(self) -> bool:
-        """Whether it may hold one: a user with a password, or a token in its query."""
+    def may_hold_secret(self) -> bool:
+        """True if there is a user, who may have a password, or a query, which may have a token."""
         return self.user is not None or "?" in self.target
 
-    def shown(self) -> str:
-        """Without what may be a secret: user, password and query."""
-        path, asked, _ = self.target.partition("?")
-        scheme = "https" if self.secure else "http"
-        return f"{scheme}://{self.authority}{path}" + ("?…" if asked else "")
+    def redact(self) -> str:
+        """Return the address without user, password and query."""
+        path, mark, _ = self.target.partition("?")
+        scheme = "https" if self.is_secure else "http"
+        return f"{scheme}://{self.authority}{path}" + ("?…" if mark else "")
 
 
-def parsed(url: str) -> Address:
-    """Raises ValueError, in words that repeat nothing secret."""
+def parse_url(url: str) -> Address:
+    """Return the parts of the address. Raises ValueError, whose text repeats nothing secret."""
     if any(c <= " " or c > "~" for c in url):
-        raise ValueError("a web address has no blanks, and other letters are written %C3%A9")
+        raise ValueError("a web address has no blanks; write other letters as %C3%A9")
     try:
         parts = urlsplit(url)
         port = parts.port
     except ValueError as error:
         raise ValueError(f"not a web address: {error}") from None
     if parts.scheme not in ("http", "https"):
-        raise ValueError("an address that begins with https:// or http:// is wanted")
+        raise ValueError("a web address begins with https:// or http://")
     if not parts.hostname:
-        raise ValueError("an address with a host is wanted, as in https://example.org/hook")
-    secure = parts.scheme == "https"
+        raise ValueError("a web address has a host, as in https://example.org/hook")
+    is_secure = parts.scheme == "https"
     target = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
     user = unquote(parts.netloc.rpartition("@")[0]) or None
-    return Address(secure, parts.hostname, port or (443 if secure else 80), target, user)
+    return Address(is_secure, parts.hostname, port or (443 if is_secure else 80), target, user)
 
 
-def shown(url: str) -> str:
-    """For a person's eyes; what is no address is not repeated."""
+def redact_url(url: str) -> str:
+    """Return the address without secrets. Text that is not an address is not repeated."""
     try:
-        return parsed(url).shown()
+        return parse_url(url).redact()
     except ValueError:
         return "(no web address)"

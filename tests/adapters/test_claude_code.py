@@ -11,14 +11,16 @@ from unittest.mock import patch
 
 import pytest
 
-from agentctl.adapters.claude_code import ClaudeCode, pid_record
+from agentctl.adapters.claude_code import pid_record
+from agentctl.adapters.claude_code.adapter import ClaudeCode
 from agentctl.adapters.claude_code.argv import is_prompted
-from agentctl.adapters.claude_code.transcript import read_ended, read_live, slug
+from agentctl.adapters.claude_code.places import slug
+from agentctl.adapters.claude_code.transcript import read_ended, read_live
 from agentctl.system import files
 from agentctl.testing import AdapterContract, Puppet
 from agentctl.truth.look import Look
 from agentctl.truth.model import Evidence, Exit, Launch, Session, Tokens
-from agentctl.truth.survey import Wanted
+from agentctl.truth.survey import HistoryQuery
 from tests.fakes.claude import ClaudeStage
 from tests.fakes.containers import UNSHARE, need_containers
 from tests.namespaces import unshare
@@ -41,13 +43,13 @@ class TestClaudeCode(AdapterContract):
 
 
 def _row(stage: ClaudeStage, puppet: Puppet) -> Session:
-    row = stage.row_of(puppet)
+    row = stage.find_row(puppet)
     assert row is not None
     return row
 
 
 def _notes(row: Session) -> str:
-    return " | ".join(e.note for e in row.seen.evidence)
+    return " | ".join(e.note for e in row.observation.evidence)
 
 
 def _edit(path: Path, **changes: Any) -> None:
@@ -55,7 +57,7 @@ def _edit(path: Path, **changes: Any) -> None:
 
 
 def _kinds(stage: ClaudeStage) -> set[str]:
-    return {problem.kind for problem in stage.survey(Wanted()).problems}
+    return {problem.kind for problem in stage.survey(HistoryQuery()).problems}
 
 
 # whose process it is
@@ -67,7 +69,7 @@ def _kinds(stage: ClaudeStage) -> set[str]:
 def test_every_install_is_recognised(stage: ClaudeStage, binary: tuple[str, ...]) -> None:
     stage.binary = binary
     puppet = stage.start()
-    assert _row(stage, puppet).seen.session_id == puppet.session_id
+    assert _row(stage, puppet).observation.session_id == puppet.session_id
 
 
 def test_another_program_by_that_name_is_not_ours(stage: ClaudeStage) -> None:
@@ -77,9 +79,10 @@ def test_another_program_by_that_name_is_not_ours(stage: ClaudeStage) -> None:
     script.write_text("#!/bin/sh\necho; read line\n")
     script.chmod(0o755)
     stage.puppets.append(Puppet([str(script)], stage.environ, str(stage.work)))
-    assert stage.survey(Wanted()).sessions == []
+    assert stage.survey(HistoryQuery()).sessions == []
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize(
     "argv",
     [
@@ -96,7 +99,7 @@ def test_another_program_by_that_name_is_not_ours(stage: ClaudeStage) -> None:
 def test_machinery_that_runs_no_session_is_not_listed(stage: ClaudeStage, argv: tuple[str, ...]) -> None:
     _write_roster(stage)  # which names no spare that was not claimed
     stage.start(environ=BARE, argv=argv)
-    assert stage.survey(Wanted()).sessions == []
+    assert stage.survey(HistoryQuery()).sessions == []
 
 
 def test_a_claimed_spare_is_a_session(stage: ClaudeStage) -> None:
@@ -104,11 +107,12 @@ def test_a_claimed_spare_is_a_session(stage: ClaudeStage) -> None:
     puppet.do("claim")
     puppet.do("work")
     row = _row(stage, puppet)
-    assert row.seen.session_id == puppet.session_id
+    assert row.observation.session_id == puppet.session_id
     assert row.verdict.activity == "working"
-    assert row.seen.facts.entry_point == "background"
+    assert row.observation.facts.entry_point == "background"
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize("rubbish", [None, b"", b'{"half'])
 @pytest.mark.parametrize("roster", ["names it", "is absent", "is rubbish"])
 def test_a_claimed_spare_without_its_record_is_never_stopped(
@@ -130,7 +134,7 @@ def test_a_claimed_spare_without_its_record_is_never_stopped(
     row = _row(stage, puppet)
     session = stage.session(puppet.session_id)
     if roster == "names it":
-        assert row.seen.session_id == puppet.session_id
+        assert row.observation.session_id == puppet.session_id
         assert session.verdict.activity == "working"
     else:  # nothing tells whose spare it is: listed, and a suspect
         assert row.verdict.status == "running"
@@ -182,7 +186,7 @@ def test_a_record_of_an_earlier_process_with_this_pid_binds_nothing(stage: Claud
     puppet.do("work")
     _edit(stage.record(puppet), procStart="1")
     row = _row(stage, puppet)
-    assert (row.seen.session_id, row.verdict.status) == (None, "running")
+    assert (row.observation.session_id, row.verdict.status) == (None, "running")
     assert "earlier process" in _notes(row)
     assert "stale" in _kinds(stage)
 
@@ -192,7 +196,7 @@ def test_a_record_of_another_pid_namespace_binds_nothing(stage: ClaudeStage) -> 
     puppet.do("work")
     _edit(stage.record(puppet), pidDomain="linux:0:pid:[4026999999]")
     row = _row(stage, puppet)
-    assert (row.seen.session_id, row.verdict.activity) == (None, "unknown")
+    assert (row.observation.session_id, row.verdict.activity) == (None, "unknown")
     assert [e for e in row.verdict.overruled if not e.trusted and "namespace" in e.note]
     assert "stale" in _kinds(stage)
 
@@ -218,11 +222,12 @@ def test_a_process_of_a_child_pid_namespace_is_bound_by_its_inner_pid(stage: Cla
     assert (stage.config / "sessions" / "1.json").exists()
     row = stage.session(puppet.session_id or "")
     assert row.verdict.activity == "working"
-    assert row.seen.owner is not None
-    assert row.seen.owner.parent == puppet.pid
-    assert stage.survey(Wanted()).problems == []
+    assert row.observation.owner is not None
+    assert row.observation.owner.parent == puppet.pid
+    assert stage.survey(HistoryQuery()).problems == []
 
 
+@pytest.mark.few(4)
 @pytest.mark.parametrize(
     "damaged",
     [
@@ -239,14 +244,16 @@ def test_a_process_of_a_child_pid_namespace_is_bound_by_its_inner_pid(stage: Cla
     ],
     ids=lambda damaged: repr(damaged)[:20],
 )
-def test_a_record_with_a_damaged_id_stops_nobody(stage: ClaudeStage, damaged: object) -> None:
+def test_a_record_with_a_damaged_id_makes_its_session_unknown(
+    stage: ClaudeStage, damaged: object
+) -> None:
     """Its process runs a session that cannot be named: any that it could be is unknown."""
     puppet = stage.start()
     puppet.do("work")
     assert puppet.session_id is not None
     _edit(stage.records(puppet)[0], sessionId=damaged)
     row = _row(stage, puppet)
-    assert (row.seen.session_id, row.verdict.status) == (None, "running")
+    assert (row.observation.session_id, row.verdict.status) == (None, "running")
     assert "damaged" in _notes(row)
     true = stage.session(puppet.session_id).verdict
     assert true.status == "unknown", true
@@ -257,16 +264,17 @@ def test_an_id_in_capitals_is_one(stage: ClaudeStage) -> None:
     puppet = stage.start()
     puppet.do("work")
     _edit(stage.records(puppet)[0], sessionId=ID.upper())
-    assert _row(stage, puppet).seen.session_id == ID.upper()
+    assert _row(stage, puppet).observation.session_id == ID.upper()
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("start", [["1"], {"a": 1}, "9" * 5000, 10**400, None])
 def test_a_damaged_start_costs_its_own_record(stage: ClaudeStage, start: object) -> None:
     puppet, other = stage.start(), stage.start(stage.root / "other")
     puppet.do("work")
     _edit(stage.records(puppet)[0], procStart=start)
     assert _row(stage, puppet).verdict.status in ("running", "unknown")
-    assert _row(stage, other).seen.session_id == other.session_id
+    assert _row(stage, other).observation.session_id == other.session_id
     assert "broken" not in _kinds(stage)
 
 
@@ -275,7 +283,7 @@ def test_a_half_written_record_leaves_the_process_listed(stage: ClaudeStage) -> 
     puppet.do("work")
     puppet.do("half")
     row = _row(stage, puppet)
-    assert (row.seen.session_id, row.verdict.status, row.verdict.activity) == (
+    assert (row.observation.session_id, row.verdict.status, row.verdict.activity) == (
         None,
         "running",
         "unknown",
@@ -290,29 +298,30 @@ def test_a_record_caught_while_it_is_written_is_read_again(
 ) -> None:
     path = tmp_path / "1.json"
     path.write_text('{"pid":1}')
-    whole, empty = files.whole, [b"", b'{"pid"']
+    whole, empty = files.read_file, [b"", b'{"pid"']
 
     def caught(path: str) -> files.Piece:
         piece = whole(path)
         return piece._replace(data=empty.pop()) if empty else piece
 
-    monkeypatch.setattr(files, "whole", caught)
+    monkeypatch.setattr(files, "read_file", caught)
     assert pid_record.load(str(path)) == {"pid": 1}
+    assert empty == []
 
 
-def test_a_record_left_by_kill_9_is_shown_and_told(stage: ClaudeStage) -> None:
+def test_a_record_left_by_kill_9_is_reported_as_stale(stage: ClaudeStage) -> None:
     puppet = stage.start()
     puppet.do("work")
     puppet.kill()
     row = stage.session(puppet.session_id or "")
     assert (row.verdict.status, row.verdict.outcome) == ("stopped", "killed")
     assert "left behind" in _notes(row)
-    look = Look.take(stage.environ).scoped("claude-code")
+    look = Look.take(stage.environ).scope_to("claude-code")
     list(ClaudeCode().places(look))
     assert [(p.kind, p.source) for p in look.problems] == [("stale", str(stage.record(puppet)))]
 
 
-def test_the_last_word_of_a_killed_process_yields_to_a_later_transcript(stage: ClaudeStage) -> None:
+def test_a_later_transcript_overrules_the_record_of_a_killed_process(stage: ClaudeStage) -> None:
     first = stage.start()
     first.do("work")
     first.kill()
@@ -327,7 +336,7 @@ def test_the_last_word_of_a_killed_process_yields_to_a_later_transcript(stage: C
 
 def test_a_live_record_is_not_called_stale(stage: ClaudeStage) -> None:
     stage.start()
-    look = Look.take(stage.environ).scoped("claude-code")
+    look = Look.take(stage.environ).scope_to("claude-code")
     list(ClaudeCode().places(look))
     assert look.problems == []
 
@@ -343,24 +352,28 @@ def test_the_provisional_id_of_continue_is_not_believed(stage: ClaudeStage) -> N
     puppet = stage.start(environ={"FAKE_START": "provisional"}, argv=("--continue",))
     assert puppet.session_id != first.session_id
     row = _row(stage, puppet)
-    assert (row.seen.session_id, row.verdict.status) == (None, "running")
+    assert (row.observation.session_id, row.verdict.status) == (None, "running")
     assert "provisional" in _notes(row)
     puppet.do(f"settle {first.session_id}")
-    assert _row(stage, puppet).seen.session_id == first.session_id
+    assert _row(stage, puppet).observation.session_id == first.session_id
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("argv", [("--resume",), ("-r", "--permission-mode", "manual")])
-def test_who_has_to_choose_a_session_is_waited_for(stage: ClaudeStage, argv: tuple[str, ...]) -> None:
+def test_a_process_that_asks_which_session_to_resume_waits(
+    stage: ClaudeStage, argv: tuple[str, ...]
+) -> None:
     puppet = stage.start(environ={"FAKE_START": "provisional"}, argv=argv)
     until(lambda: _row(stage, puppet).verdict.status == "waiting", "it has held for a second")
     row = _row(stage, puppet)
-    assert (row.seen.session_id, row.verdict.status) == (None, "waiting")
+    assert (row.observation.session_id, row.verdict.status) == (None, "waiting")
     assert row.verdict.waiting_for == "startup"
     puppet.do(f"settle {ID}")
     row = _row(stage, puppet)
-    assert (row.seen.session_id, row.verdict.status) == (ID, "idle")
+    assert (row.observation.session_id, row.verdict.status) == (ID, "idle")
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("flag", ["--session-id", "--resume", "-r"])
 def test_an_id_without_status_is_believed_when_the_command_line_names_it(
     stage: ClaudeStage, flag: str
@@ -368,7 +381,7 @@ def test_an_id_without_status_is_believed_when_the_command_line_names_it(
     environ = {"FAKE_START": "provisional", "FAKE_SESSION": ID}
     puppet = stage.start(environ=environ, argv=("-p", flag, ID))
     row = _row(stage, puppet)
-    assert (row.seen.session_id, row.verdict.activity) == (ID, "unknown")
+    assert (row.observation.session_id, row.verdict.activity) == (ID, "unknown")
 
 
 def test_clear_switches_the_session_in_place(stage: ClaudeStage) -> None:
@@ -377,7 +390,7 @@ def test_clear_switches_the_session_in_place(stage: ClaudeStage) -> None:
     puppet.do("rest")
     before = puppet.session_id
     puppet.do("clear")
-    assert _row(stage, puppet).seen.session_id == puppet.session_id != before
+    assert _row(stage, puppet).observation.session_id == puppet.session_id != before
     assert stage.session(puppet.session_id or "").verdict.status == "idle"
     old = stage.session(before or "").verdict
     assert (old.status, old.outcome) == ("stopped", "completed")
@@ -390,10 +403,10 @@ def test_two_processes_on_one_session_are_one_row(stage: ClaudeStage) -> None:
     second = stage.start(resume=first.session_id)
     second.do("work")
     row = stage.session(first.session_id or "")
-    assert len(stage.survey(Wanted()).sessions) == 1
+    assert len(stage.survey(HistoryQuery()).sessions) == 1
     assert row.verdict.activity == "working"
-    assert row.seen.owner is not None
-    assert row.seen.owner.pid == second.pid
+    assert row.observation.owner is not None
+    assert row.observation.owner.pid == second.pid
     assert f"pid {first.pid}" in _notes(row)
     first.do("ask")
     row = stage.session(first.session_id or "")
@@ -405,7 +418,7 @@ def test_a_session_without_a_record_is_bound_by_its_arguments(stage: ClaudeStage
     puppet.do("work")
     stage.record(puppet).unlink()
     row = _row(stage, puppet)
-    assert (row.seen.session_id, row.verdict.activity) == (ID, "working")
+    assert (row.observation.session_id, row.verdict.activity) == (ID, "working")
 
 
 def test_without_a_record_an_interactive_one_may_have_been_cleared(stage: ClaudeStage) -> None:
@@ -414,19 +427,23 @@ def test_without_a_record_an_interactive_one_may_have_been_cleared(stage: Claude
     puppet.do("rest")
     stage.record(puppet).unlink()
     row = _row(stage, puppet)
-    assert (row.seen.session_id, row.verdict.status, row.verdict.activity) == (ID, "running", "unknown")
+    assert (row.observation.session_id, row.verdict.status, row.verdict.activity) == (
+        ID,
+        "running",
+        "unknown",
+    )
     assert "may have switched" in _notes(row)
 
 
 def test_a_fork_is_not_its_origin(stage: ClaudeStage) -> None:
     puppet = stage.start(environ=BARE, argv=("--resume", ID, "--fork-session"))
-    assert _row(stage, puppet).seen.session_id is None
+    assert _row(stage, puppet).observation.session_id is None
 
 
-def test_a_tool_at_work_tells_whose_it_is(stage: ClaudeStage) -> None:
+def test_a_running_tool_names_its_session(stage: ClaudeStage) -> None:
     puppet = stage.start(environ={**BARE, "FAKE_SESSION": ID})
     puppet.do("spawn")
-    assert _row(stage, puppet).seen.session_id == ID
+    assert _row(stage, puppet).observation.session_id == ID
 
 
 def test_a_tool_in_a_container_names_its_agent_by_the_pid_it_has_there(stage: ClaudeStage) -> None:
@@ -436,7 +453,10 @@ def test_a_tool_in_a_container_names_its_agent_by_the_pid_it_has_there(stage: Cl
         outer = stage.start(environ={**BARE, "FAKE_SESSION": ID})
     outer.do("spawn")
     [row] = stage.survey().sessions
-    assert (row.seen.owner is not None and row.seen.owner.inner_pid(), row.seen.session_id) == (1, ID)
+    assert (
+        row.observation.owner is not None and row.observation.owner.read_inner_pid(),
+        row.observation.session_id,
+    ) == (1, ID)
 
 
 def test_a_tool_of_an_agent_in_a_container_below_is_not_its_own(stage: ClaudeStage) -> None:
@@ -444,19 +464,19 @@ def test_a_tool_of_an_agent_in_a_container_below_is_not_its_own(stage: ClaudeSta
     need_containers()
     puppet = stage.start(environ={**BARE, "FAKE_SESSION": ID})
     puppet.do(f"spawn {shlex.join(UNSHARE)}")
-    assert _row(stage, puppet).seen.session_id is None
+    assert _row(stage, puppet).observation.session_id is None
 
 
-def test_a_child_session_keeps_no_files_and_is_still_listed(stage: ClaudeStage) -> None:
+def test_a_child_session_without_files_is_listed(stage: ClaudeStage) -> None:
     puppet = stage.start(environ={**BARE, "CLAUDE_CODE_CHILD_SESSION": "1"})
     row = _row(stage, puppet)
-    assert (row.seen.session_id, row.verdict.status, row.verdict.activity) == (
+    assert (row.observation.session_id, row.verdict.status, row.verdict.activity) == (
         None,
         "running",
         "unknown",
     )
     assert "CLAUDE_CODE_CHILD_SESSION" in _notes(row)
-    assert stage.survey(Wanted()).problems == []
+    assert stage.survey(HistoryQuery()).problems == []
 
 
 # what it is doing
@@ -471,7 +491,7 @@ def test_a_background_shell_does_not_make_it_busy(stage: ClaudeStage) -> None:
     assert "background shell" in _notes(row)
 
 
-def test_an_open_dialog_blocks_nobody(stage: ClaudeStage) -> None:
+def test_an_open_dialog_is_not_a_wait(stage: ClaudeStage) -> None:
     puppet = stage.start()
     puppet.do("dialog")
     row = _row(stage, puppet)
@@ -492,8 +512,9 @@ def test_a_dialog_in_mid_turn_is_neither_idle_nor_work(stage: ClaudeStage) -> No
     assert _row(stage, puppet).verdict.status == "idle"
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("reason", ["sandbox request", "worker request", "goal proposal"])
-def test_what_else_it_asks_a_person_to_allow(stage: ClaudeStage, reason: str) -> None:
+def test_other_requests_are_permission_waits(stage: ClaudeStage, reason: str) -> None:
     """The first: a sandboxed command wants to reach the network."""
     puppet = stage.start()
     puppet.do("work")
@@ -513,7 +534,7 @@ def test_what_it_waits_for(stage: ClaudeStage, step: str, what: str) -> None:
 
 
 @pytest.mark.parametrize(("step", "status"), [("work", "running"), ("rest", "idle")])
-def test_of_an_unknown_status_word_the_transcript_decides(
+def test_the_transcript_decides_when_the_status_word_is_unknown(
     stage: ClaudeStage, step: str, status: str
 ) -> None:
     puppet = stage.start()
@@ -538,6 +559,7 @@ def test_an_unknown_reason_to_wait_is_drift(stage: ClaudeStage) -> None:
     assert "drift" in _kinds(stage)
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("status", [[], {}, 7, True])
 def test_a_status_that_is_no_word_is_drift(stage: ClaudeStage, status: object) -> None:
     puppet = stage.start()
@@ -552,14 +574,14 @@ def test_an_old_headless_version_never_has_a_status(stage: ClaudeStage) -> None:
     puppet = stage.start(environ=environ, argv=("-p", "hello"))
     puppet.do("work")
     row = _row(stage, puppet)
-    assert (row.seen.session_id, row.verdict.activity) == (puppet.session_id, "working")
-    assert row.seen.facts.entry_point == "headless"
+    assert (row.observation.session_id, row.verdict.activity) == (puppet.session_id, "working")
+    assert row.observation.facts.entry_point == "headless"
     puppet.do("rest")
     assert _row(stage, puppet).verdict.status == "idle"
-    assert stage.survey(Wanted()).problems == []
+    assert stage.survey(HistoryQuery()).problems == []
 
 
-def test_a_turn_from_before_this_process_tells_nothing_of_it(stage: ClaudeStage) -> None:
+def test_a_turn_from_before_this_process_is_not_its_own(stage: ClaudeStage) -> None:
     environ = {"FAKE_VERSION": "2.1.197", "FAKE_ENTRYPOINT": "sdk-cli", "FAKE_SESSION": ID}
     puppet = stage.start(environ=environ, argv=("-p", "--resume", ID))
     old = {"type": "user", "message": {"content": "x"}, "timestamp": "2020-01-01T00:00:00Z", "cwd": "/"}
@@ -576,7 +598,9 @@ def test_a_running_sub_agent_keeps_it_busy_and_is_no_session(stage: ClaudeStage)
     puppet.do("work")
     puppet.do("delegate")
     assert _row(stage, puppet).verdict.activity == "working"
-    assert [s.seen.session_id for s in stage.survey(Wanted()).sessions] == [puppet.session_id]
+    assert [s.observation.session_id for s in stage.survey(HistoryQuery()).sessions] == [
+        puppet.session_id
+    ]
     puppet.do("say parked")  # the transcript says so too
     assert _row(stage, puppet).verdict.activity == "working"
 
@@ -597,8 +621,8 @@ def _job(stage: ClaudeStage, session_id: str, **state: Any) -> None:
     path = stage.config / "jobs" / session_id[:8] / "state.json"
     path.parent.mkdir(parents=True, exist_ok=True)
     now = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(time.time() + 1))
-    given = {"sessionId": session_id, "resumeSessionId": session_id, "updatedAt": now, **state}
-    path.write_text(json.dumps(given, indent=2))
+    record = {"sessionId": session_id, "resumeSessionId": session_id, "updatedAt": now, **state}
+    path.write_text(json.dumps(record, indent=2))
 
 
 def test_a_background_job(stage: ClaudeStage) -> None:
@@ -606,7 +630,7 @@ def test_a_background_job(stage: ClaudeStage) -> None:
     puppet.do("work")
     _job(stage, puppet.session_id or "", state="working", tempo="active")
     row = _row(stage, puppet)
-    assert (row.verdict.activity, row.seen.facts.entry_point) == ("working", "background")
+    assert (row.verdict.activity, row.observation.facts.entry_point) == ("working", "background")
 
 
 def test_a_crashed_job_is_stopped_until_its_supervisor_respawns_it(stage: ClaudeStage) -> None:
@@ -622,8 +646,8 @@ def test_a_crashed_job_is_stopped_until_its_supervisor_respawns_it(stage: Claude
     again.do("work")
     row = stage.session(session_id)
     assert row.verdict.status == "running"
-    assert row.seen.owner is not None
-    assert row.seen.owner.pid == again.pid
+    assert row.observation.owner is not None
+    assert row.observation.owner.pid == again.pid
 
 
 def test_a_respawned_job_is_bound_before_it_knows_its_own_id(stage: ClaudeStage) -> None:
@@ -634,18 +658,18 @@ def test_a_respawned_job_is_bound_before_it_knows_its_own_id(stage: ClaudeStage)
     _job(stage, session_id, state="resuming", detail="")
     argv = ("--resume", f"/x/projects/-x/{session_id}.jsonl")
     bare = stage.start(environ={"FAKE_KIND": "bg", **BARE}, argv=argv)
-    assert _row(stage, bare).seen.session_id == session_id
+    assert _row(stage, bare).observation.session_id == session_id
     bare.kill()
     again = stage.start(environ={"FAKE_KIND": "bg", "FAKE_START": "provisional"}, argv=argv)
     row = stage.session(session_id)
     assert (row.verdict.status, row.verdict.activity) == ("running", "unknown")
-    assert row.seen.owner is not None
-    assert row.seen.owner.pid == again.pid
+    assert row.observation.owner is not None
+    assert row.observation.owner.pid == again.pid
 
 
 @pytest.mark.parametrize(("last", "activity"), [("work", "unknown"), ("rest", "idle")])
 def test_a_job_respawned_in_mid_turn_is_not_idle(stage: ClaudeStage, last: str, activity: str) -> None:
-    """Its record says so for a tenth of a second; then it goes on with the turn."""
+    """Its record says idle for a tenth of a second; then it goes on with the turn."""
     puppet = stage.start(environ={"FAKE_KIND": "bg"})
     puppet.do("work")
     puppet.do(last)
@@ -658,10 +682,11 @@ def test_a_job_respawned_in_mid_turn_is_not_idle(stage: ClaudeStage, last: str, 
     assert _row(stage, again).verdict.activity == "idle"
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(
     ("state", "problems"), [("done", set()), ("stopped", set()), ("working", set()), ("zzz", {"drift"})]
 )
-def test_what_the_supervisor_says_of_an_ended_job(
+def test_the_state_of_an_ended_job_is_not_its_outcome(
     stage: ClaudeStage, state: str, problems: set[str]
 ) -> None:
     puppet = stage.start(environ={"FAKE_KIND": "bg"})
@@ -685,22 +710,22 @@ def test_a_session_resumed_elsewhere_goes_on_in_its_first_transcript(stage: Clau
     there = stage.root / "elsewhere"
     again = stage.start(there, resume=first.session_id)
     row = _row(stage, again)
-    assert row.seen.transcript == str(stage.transcript(first.session_id))
-    assert row.seen.facts.prompt == "the first one"
-    assert row.seen.facts.cwd == os.path.realpath(there)
+    assert row.observation.transcript == str(stage.transcript(first.session_id))
+    assert row.observation.facts.prompt == "the first one"
+    assert row.observation.facts.cwd == os.path.realpath(there)
     again.do("work")
     again.kill()
-    assert stage.session(first.session_id or "").seen.facts.cwd == os.path.realpath(there)
+    assert stage.session(first.session_id or "").observation.facts.cwd == os.path.realpath(there)
 
 
 def test_an_idle_session_before_its_first_prompt_has_only_a_record(stage: ClaudeStage) -> None:
     puppet = stage.start()
     row = _row(stage, puppet)
-    assert (row.seen.session_id, row.verdict.status) == (puppet.session_id, "idle")
-    assert row.seen.transcript is None
-    assert row.seen.facts.started_at is not None
-    assert stage.survey(Wanted()).problems == []
-    assert list(ClaudeCode().messages(row.seen, Look.take(stage.environ))) == []
+    assert (row.observation.session_id, row.verdict.status) == (puppet.session_id, "idle")
+    assert row.observation.transcript is None
+    assert row.observation.facts.started_at is not None
+    assert stage.survey(HistoryQuery()).problems == []
+    assert list(ClaudeCode().messages(row.observation, Look.take(stage.environ))) == []
 
 
 def test_the_observed_process_has_its_own_config_directory(stage: ClaudeStage) -> None:
@@ -708,10 +733,10 @@ def test_the_observed_process_has_its_own_config_directory(stage: ClaudeStage) -
     puppet = stage.start(environ={"CLAUDE_CONFIG_DIR": str(config)})
     puppet.do("work")
     row = _row(stage, puppet)
-    assert (row.seen.session_id, row.verdict.activity) == (puppet.session_id, "working")
+    assert (row.observation.session_id, row.verdict.activity) == (puppet.session_id, "working")
     puppet.do("rest")
     puppet.finish()
-    assert stage.survey(Wanted()).sessions == []  # nobody tells us of that directory any more
+    assert stage.survey(HistoryQuery()).sessions == []  # no live process names that directory any more
     stage.environ["CLAUDE_CONFIG_DIR"] = str(config)
     assert stage.session(puppet.session_id or "").verdict.status == "stopped"
 
@@ -723,8 +748,8 @@ def test_a_branch_names_its_parent(stage: ClaudeStage) -> None:
     parent = puppet.session_id
     puppet.do("branch")
     row = _row(stage, puppet)
-    assert (row.seen.facts.parent_id, row.seen.facts.title) == (parent, "side road")
-    assert stage.session(parent or "").seen.facts.parent_id is None
+    assert (row.observation.facts.parent_id, row.observation.facts.title) == (parent, "side road")
+    assert stage.session(parent or "").observation.facts.parent_id is None
 
 
 def test_facts_of_an_ended_session(stage: ClaudeStage) -> None:
@@ -732,7 +757,7 @@ def test_facts_of_an_ended_session(stage: ClaudeStage) -> None:
     puppet.do("work")
     puppet.do("rest")
     puppet.finish()
-    facts = stage.session(puppet.session_id or "").seen.facts
+    facts = stage.session(puppet.session_id or "").observation.facts
     assert (facts.model, facts.agent_version) == ("claude-opus-5-5", "2.1.325")
     assert facts.entry_point == "headless"
     assert (facts.tokens, facts.cost_usd) == (Tokens(11, 7, 2000, 100), 0.001)
@@ -746,45 +771,49 @@ def test_totals_that_a_later_reply_has_overtaken_are_not_totals(stage: ClaudeSta
     again = stage.start(resume=first.session_id)
     again.do("work")
     again.do("rest")
-    facts = _row(stage, again).seen.facts
+    facts = _row(stage, again).observation.facts
     assert (facts.tokens, facts.cost_usd) == (None, None)
 
 
 def test_a_name_counts_only_if_a_person_gave_it(stage: ClaudeStage) -> None:
     puppet = stage.start()
-    assert _row(stage, puppet).seen.facts.title is None
+    assert _row(stage, puppet).observation.facts.title is None
     _edit(stage.record(puppet), name="my work", nameSource="user")
-    assert _row(stage, puppet).seen.facts.title == "my work"
+    assert _row(stage, puppet).observation.facts.title == "my work"
 
 
-def test_messages_are_what_was_said(stage: ClaudeStage) -> None:
+def test_messages(stage: ClaudeStage) -> None:
     puppet = stage.start(prompt="paint")
     puppet.do("work")
     puppet.do("ask")
     puppet.do("interrupt")
     puppet.do("clear")
     row = stage.session(next(s for s in _ids(stage) if s != puppet.session_id))
-    said = list(ClaudeCode().messages(row.seen, Look.take(stage.environ)))
-    assert [(m.role, m.tool, m.text) for m in reversed(said)] == [
+    messages = list(ClaudeCode().messages(row.observation, Look.take(stage.environ)))
+    assert [(m.role, m.tool, m.text) for m in reversed(messages)] == [
         ("user", None, "paint"),
         ("tool", "Bash", "touch x"),
         ("assistant", None, "hang"),
         ("system", None, "[Request interrupted by user]"),
     ]
-    assert len({m.key for m in said}) == len(said)
+    assert len({m.key for m in messages}) == len(messages)
     new = stage.session(puppet.session_id or "")
-    assert list(ClaudeCode().messages(new.seen, Look.take(stage.environ))) == []
+    assert list(ClaudeCode().messages(new.observation, Look.take(stage.environ))) == []
 
 
 def _ids(stage: ClaudeStage) -> list[str]:
-    return [s.seen.session_id for s in stage.survey(Wanted()).sessions if s.seen.session_id]
+    return [
+        s.observation.session_id
+        for s in stage.survey(HistoryQuery()).sessions
+        if s.observation.session_id
+    ]
 
 
 # native transcripts and records
 
 
 def _look() -> Look:
-    return Look({}, {}, time.time()).scoped("claude-code")
+    return Look({}, {}, time.time()).scope_to("claude-code")
 
 
 @pytest.mark.parametrize(
@@ -825,14 +854,14 @@ def _prefixes(name: str) -> Iterator[tuple[dict[str, Any], bytes]]:
 
 def test_a_native_transcript_read_at_every_moment(tmp_path: Path) -> None:
     """Pending sub-agents keep the turn open; what follows an end without a new turn does not."""
-    path, seen = tmp_path / "x.jsonl", []
+    path, claims = tmp_path / "x.jsonl", []
     for last, text in _prefixes("tui_subagent_and_compact"):
         path.write_bytes(text)
         turn = read_live(str(path), _look()).turn
         if last.get("subtype") == "turn_duration":
             assert turn is not None
-            seen.append((last.get("pendingBackgroundAgentCount", 0), turn.claim))
-    assert seen == [(0, "idle"), (1, "working"), (0, "idle"), (0, "idle")]
+            claims.append((last.get("pendingBackgroundAgentCount", 0), turn.claim))
+    assert claims == [(0, "idle"), (1, "working"), (0, "idle"), (0, "idle")]
 
 
 def test_a_turn_is_open_between_max_tokens_and_its_end(tmp_path: Path) -> None:
@@ -879,16 +908,21 @@ def test_facts_of_native_transcripts() -> None:
 )
 def test_what_native_records_say(name: str, claim: str, detail: str) -> None:
     look, path = _look(), str(CORPUS / "records" / f"{name}.json")
-    said = pid_record.status(pid_record.load(path), path, look)
-    assert isinstance(said, Evidence)
-    assert (said.claim, said.detail, said.authority, said.trusted) == (claim, detail, "record", True)
-    assert said.at is not None
+    status = pid_record.read_status(pid_record.load(path), path, look)
+    assert isinstance(status, Evidence)
+    assert (status.claim, status.detail, status.authority, status.trusted) == (
+        claim,
+        detail,
+        "record",
+        True,
+    )
+    assert status.at is not None
     assert look.problems == []
 
 
 def test_a_native_record_without_status_says_nothing() -> None:
     path = str(CORPUS / "records" / "v2.1.197_headless_never_has_status.json")
-    assert pid_record.status(pid_record.load(path), path, _look()) is None
+    assert pid_record.read_status(pid_record.load(path), path, _look()) is None
 
 
 # odd transcripts
@@ -917,7 +951,7 @@ def test_lines_of_one_flush_stand_in_any_order(tmp_path: Path) -> None:
     assert turn.claim == "idle"
 
 
-def test_after_a_clock_was_set_back_the_last_line_tells_not_the_latest(tmp_path: Path) -> None:
+def test_the_last_line_counts_after_the_clock_was_set_back(tmp_path: Path) -> None:
     path = tmp_path / "x.jsonl"
     path.write_text(_prompt(30) + _line("api-request", 31, querySource="sdk") + _reply(2, "end_turn"))
     facts = read_live(str(path), _look())
@@ -961,11 +995,11 @@ def test_bookkeeping_longer_than_the_window_hides_nothing(tmp_path: Path) -> Non
 
 def test_a_request_noted_long_after_its_reply_opens_no_turn(tmp_path: Path) -> None:
     path = tmp_path / "x.jsonl"
-    asked = json.dumps({"type": "api-request-blob", "message": "y" * 70_000}) + "\n"
+    blob = json.dumps({"type": "api-request-blob", "message": "y" * 70_000}) + "\n"
     noted = {"type": "api-request", "timestamp": "2026-11-15T05:00:02.900Z", "querySource": "sdk"}
     request = json.dumps(noted, separators=(",", ":")) + "\n"
     over = _line("system", 3, subtype="turn_duration")
-    path.write_text(_prompt(1) + _reply(3, "end_turn") + over + asked + request)
+    path.write_text(_prompt(1) + _reply(3, "end_turn") + over + blob + request)
     for read in (read_live, read_ended):
         turn = read(str(path), _look()).turn
         assert turn is not None
@@ -973,7 +1007,7 @@ def test_a_request_noted_long_after_its_reply_opens_no_turn(tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize("content", [None, 7, [7, None], {"a": 1}, [{"type": "text"}], [{}]])
-def test_any_shape_of_content_is_survived(tmp_path: Path, content: object) -> None:
+def test_any_shape_of_content_is_read(tmp_path: Path, content: object) -> None:
     path, look = tmp_path / "x.jsonl", _look()
     path.write_text(
         _line("user", 1, message={"content": content}) + _line("assistant", 2, message=content)
@@ -1009,35 +1043,37 @@ def test_a_guess_does_not_hide_a_process_whose_neighbour_is_proven(node: ClaudeS
     proven = node.start(environ=NODE)
     proven.do("work")
     silent = node.start(environ={**NODE, **BARE})
-    rows = {s.seen.owner.pid: s for s in node.survey().sessions if s.seen.owner is not None}
+    rows = {
+        s.observation.owner.pid: s for s in node.survey().sessions if s.observation.owner is not None
+    }
     assert set(rows) == {proven.pid, silent.pid}
-    assert rows[proven.pid].seen.session_id == proven.session_id
-    assert rows[silent.pid].seen.session_id is None
+    assert rows[proven.pid].observation.session_id == proven.session_id
+    assert rows[silent.pid].observation.session_id is None
 
 
-def test_a_launched_session_that_ended_is_nobody_elses(node: ClaudeStage) -> None:
-    """Its shim recorded the end. A process without a record in the same directory did not write it."""
+def test_a_launched_session_that_ended_is_bound_to_no_other_process(node: ClaudeStage) -> None:
+    """The shim recorded its end. A process without a record in the same directory did not write it."""
     silent = node.start(environ={**NODE, **BARE})
-    ended = node.start(environ=NODE)
-    ended.do("work")
-    ended.do("rest")
-    session_id = ended.session_id
+    writer = node.start(environ=NODE)
+    writer.do("work")
+    writer.do("rest")
+    session_id = writer.session_id
     assert session_id is not None
-    ended.finish()
-    written = node.transcript(session_id).stat().st_mtime
-    look = Look.take(node.environ).scoped("claude-code")
-    note = Launch("1a", ended.identity, session_id, adapter="claude-code")
-    look.owned = tuple(p for p in look.table.values() if p.pid == silent.pid)
-    for at, owners in ((written + 0.01, []), (written - 1, [silent.pid])):
-        look.notes = {ended.identity: note._replace(ended=Exit(0, at, "/exit"))}
-        rows = [seen for seen in ClaudeCode().live(look) if seen.session_id == session_id]
-        assert [seen.owner.pid for seen in rows if seen.owner is not None] == owners
+    writer.finish()
+    written_at = node.transcript(session_id).stat().st_mtime
+    look = Look.take(node.environ).scope_to("claude-code")
+    note = Launch("1a", writer.identity, session_id, adapter="claude-code")
+    look.own_processes = tuple(p for p in look.table.values() if p.pid == silent.pid)
+    for at, owners in ((written_at + 0.01, []), (written_at - 1, [silent.pid])):
+        look.notes = {writer.identity: note._replace(exit=Exit(0, at, "/exit"))}
+        rows = [row for row in ClaudeCode().live(look) if row.session_id == session_id]
+        assert [row.owner.pid for row in rows if row.owner is not None] == owners
 
 
 def test_a_native_binary_is_claude_in_an_editors_terminal(stage: ClaudeStage) -> None:
     """The terminal passes on the variable that makes the editor's own binary Node."""
     puppet = stage.start(environ={"ELECTRON_RUN_AS_NODE": "1", **BARE})
-    assert stage.row_of(puppet) is not None
+    assert stage.find_row(puppet) is not None
 
 
 def test_a_record_without_a_start_that_names_a_live_process_ends_nothing(
@@ -1051,11 +1087,15 @@ def test_a_record_without_a_start_that_names_a_live_process_ends_nothing(
     record = json.loads(stage.record(puppet).read_text())
     del record["procStart"]
     stage.record(puppet).write_text(json.dumps(record))
-    (row,) = [s for s in stage.survey(Wanted()).sessions if s.seen.session_id == puppet.session_id]
+    (row,) = [
+        s for s in stage.survey(HistoryQuery()).sessions if s.observation.session_id == puppet.session_id
+    ]
     assert row.verdict.status == "unknown"
     assert f"names pid {puppet.pid}" in row.verdict.reason
     puppet.kill()
-    (row,) = [s for s in stage.survey(Wanted()).sessions if s.seen.session_id == puppet.session_id]
+    (row,) = [
+        s for s in stage.survey(HistoryQuery()).sessions if s.observation.session_id == puppet.session_id
+    ]
     assert row.verdict.status == "stopped"
 
 
@@ -1071,5 +1111,5 @@ def test_a_record_without_a_start_that_names_a_live_process_ends_nothing(
         (("claude", "fix it"), False),
     ],
 )
-def test_who_has_its_prompt_from_the_start(argv: tuple[str, ...], prompted: bool) -> None:
+def test_is_prompted(argv: tuple[str, ...], prompted: bool) -> None:
     assert is_prompted(argv) == prompted

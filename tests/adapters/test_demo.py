@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from agentctl.testing import AdapterContract
-from agentctl.truth.survey import Wanted
+from agentctl.truth.survey import HistoryQuery
 from tests.fakes.demo import DemoStage
 from tests.namespaces import pid_namespace
 
@@ -39,9 +39,9 @@ def test_an_agent_in_a_container_is_seen_through_its_own_root(contained: Contain
     puppet.do("work")
     assert not (contained.home / ".demo-agent").exists()  # its files are not in our home
     (row,) = contained.survey().sessions
-    assert (row.seen.session_id, row.verdict.status) == (puppet.session_id, "running")
-    assert row.seen.facts.prompt == "paint the shed"
-    assert (row.seen.transcript or "").startswith("/proc/")
+    assert (row.observation.session_id, row.verdict.status) == (puppet.session_id, "running")
+    assert row.observation.facts.prompt == "paint the shed"
+    assert (row.observation.transcript or "").startswith("/proc/")
     puppet.do("rest")
-    (row,) = contained.survey(Wanted()).sessions
+    (row,) = contained.survey(HistoryQuery()).sessions
     assert row.verdict.status == "idle"

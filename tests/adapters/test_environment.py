@@ -1,10 +1,14 @@
+from pathlib import Path
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentctl.adapters.environment import NAMES, PREFIXES, scrubbed
+from agentctl.adapters.environment import directory_variables, marker_names, scrub
+from agentctl.adapters.registry import find_agents
+from tests.third_party import install
 
-# What a tool of Claude Code 2.1.325 finds in its environment, without the person's own.
+# What a tool of Claude Code 2.1.325 finds in its environment, without the user's own.
 CLAUDE_TOOL = {
     "AI_AGENT": "claude-code_2-1-325_agent", "CLAUDECODE": "1", "CLAUDE_CODE_CHILD_SESSION": "1",
     "CLAUDE_CODE_ENTRYPOINT": "sdk-cli", "CLAUDE_CODE_EXECPATH": "/opt/claude.exe",
@@ -26,34 +30,51 @@ INTENT = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("told", [CLAUDE_TOOL, PI_TOOL])
-def test_what_an_outer_agent_told_its_tool_goes(told: dict[str, str]) -> None:
-    left, removed = scrubbed({**INTENT, **told})
-    assert left == INTENT
-    assert removed == sorted(told)
+@pytest.mark.parametrize("markers", [CLAUDE_TOOL, PI_TOOL])
+def test_the_markers_of_an_outer_agent_are_removed(markers: dict[str, str]) -> None:
+    rest, removed = scrub({**INTENT, **markers})
+    assert rest == INTENT
+    assert removed == sorted(markers)
 
 
 @pytest.mark.parametrize(
     "name", ["CODEX_SANDBOX_NETWORK_DISABLED", "CODEX_MANAGED_BY_NPM", "CODEX_THREAD_ID", "OPENCODE"]
 )
-def test_marks_of_others_go(name: str) -> None:
-    assert scrubbed({"HOME": "/h", name: "1"}) == ({"HOME": "/h"}, [name])
+def test_markers_of_other_agents_are_removed(name: str) -> None:
+    assert scrub({"HOME": "/h", name: "1"}) == ({"HOME": "/h"}, [name])
 
 
-def test_a_persons_own_editor_stays() -> None:
+def test_the_editor_of_the_user_stays() -> None:
     own = {"GIT_EDITOR": "true", "COREPACK_ENABLE_AUTO_PIN": "0"}
-    assert scrubbed(own) == (own, [])
-    left, _ = scrubbed({"GIT_EDITOR": "vim", "CLAUDECODE": "1"})
-    assert left == {"GIT_EDITOR": "vim"}
+    assert scrub(own) == (own, [])
+    rest, _ = scrub({"GIT_EDITOR": "vim", "CLAUDECODE": "1"})
+    assert rest == {"GIT_EDITOR": "vim"}
 
 
-MARKS = st.sampled_from(sorted(frozenset().union(*NAMES.values())))
+def test_a_third_party_names_its_own_markers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    text = "ADAPTER = 'x:Y'\nMARKERS = frozenset({'MINE_PID'})\nDIRECTORIES = ('MINE_HOME',)\n"
+    path = install(tmp_path, "[agentctl.adapters]\nmine = mine_agent\n", {"mine_agent.py": text})
+    monkeypatch.syspath_prepend(str(tmp_path))
+    assert scrub({"MINE_PID": "1", "MINE_HOME": "/m"}, path) == ({"MINE_HOME": "/m"}, ["MINE_PID"])
+    assert "MINE_HOME" in directory_variables(path)
+    assert scrub({"MINE_PID": "1"}, []) == ({"MINE_PID": "1"}, [])
+
+
+def test_variables_that_name_directories() -> None:
+    assert directory_variables([]) == (
+        "CLAUDE_CONFIG_DIR", "CODEX_HOME", "CODEX_SQLITE_HOME", "OPENCODE_DB", "XDG_CONFIG_HOME",
+        "XDG_DATA_HOME", "XDG_STATE_HOME", "PI_CODING_AGENT_DIR", "PI_CODING_AGENT_SESSION_DIR",
+    )  # fmt: skip
+
+
+MARKS = st.sampled_from(sorted(marker_names()))
+PREFIXES = [prefix for agent in find_agents().values() for prefix in agent.marker_prefixes]
 NAME = st.text(min_size=1) | MARKS | st.sampled_from(PREFIXES) | st.sampled_from(sorted(INTENT))
 
 
 @given(st.dictionaries(NAME, st.sampled_from(["", "0", "1", "true", "x"])))
 def test_nothing_is_lost_or_changed_and_twice_is_once(environ: dict[str, str]) -> None:
-    left, removed = scrubbed(environ)
-    assert {**left, **{name: environ[name] for name in removed}} == environ
-    assert set(left).isdisjoint(removed)
-    assert scrubbed(left) == (left, [])
+    rest, removed = scrub(environ)
+    assert {**rest, **{name: environ[name] for name in removed}} == environ
+    assert set(rest).isdisjoint(removed)
+    assert scrub(rest) == (rest, [])

@@ -1,4 +1,4 @@
-"""Pi's adapter keeps the contract, and tells who runs what though Pi hides it."""
+"""Pi's adapter keeps the contract, and finds which process runs which session though Pi hides it."""
 
 import json
 import os
@@ -11,17 +11,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentctl.adapters.pi import Pi, beside, binding
-from agentctl.adapters.pi.header_time import Birth, kin, sequence
-from agentctl.adapters.pi.places import directory, slug
-from agentctl.adapters.pi.transcript import read, said
-from agentctl.adapters.registry import registered
+from agentctl.adapters.pi import beside, binding
+from agentctl.adapters.pi.adapter import Pi
+from agentctl.adapters.pi.header_time import Birth, are_kin, read_sequence
+from agentctl.adapters.pi.places import find_directory, slug
+from agentctl.adapters.pi.transcript import read_facts, to_messages
+from agentctl.adapters.registry import find_adapters
 from agentctl.system import clock, files, proc
 from agentctl.system.proc import Process
 from agentctl.testing import AdapterContract, Puppet
 from agentctl.truth.look import Look
 from agentctl.truth.model import Facts, Session, Tokens
-from agentctl.truth.survey import Wanted, survey
+from agentctl.truth.survey import HistoryQuery, survey
 from tests.fakes.container import unshare
 from tests.fakes.pi import PiStage
 from tests.sitting import sitting
@@ -44,25 +45,25 @@ class TestPi(AdapterContract):
 
 @pytest.fixture
 def earlier(monkeypatch: pytest.MonkeyPatch) -> dict[int, float]:
-    """Seconds by which a puppet is older than it is: nobody wants to wait for a window to close."""
+    """Seconds by which a puppet seems older than it is, so that no test waits for a window to close."""
     shifts: dict[int, float] = {}
-    real = Look.started_at
+    real = Look.find_start_time
 
     def started_at(self: Look, process: Process) -> float:
         return real(self, process) - shifts.get(process.pid, 0.0)
 
-    monkeypatch.setattr(Look, "started_at", started_at)
+    monkeypatch.setattr(Look, "find_start_time", started_at)
     return shifts
 
 
-def begun(stage: PiStage, *steps: str, traits: str = "", cwd: Path | None = None) -> Puppet:
+def start_agent(stage: PiStage, *steps: str, traits: str = "", cwd: Path | None = None) -> Puppet:
     puppet = stage.start(cwd, environ={"PUPPET_PI": traits})
     for step in steps:
         puppet.do(step)
     return puppet
 
 
-def begun_long_ago(stage: PiStage, earlier: dict[int, float], *steps: str, traits: str = "") -> Puppet:
+def start_long_ago(stage: PiStage, earlier: dict[int, float], *steps: str, traits: str = "") -> Puppet:
     puppet = stage.start(environ={"PUPPET_PI": traits, "PUPPET_CLOCK": "-60"})
     earlier[puppet.pid] = 60.0
     for step in steps:
@@ -70,16 +71,16 @@ def begun_long_ago(stage: PiStage, earlier: dict[int, float], *steps: str, trait
     return puppet
 
 
-def prompted_and_killed(stage: PiStage, ended: Puppet) -> None:
-    """Somebody goes on with it, and is gone."""
-    again = stage.start(resume=ended.session_id)
+def prompt_and_kill(stage: PiStage, puppet: Puppet) -> None:
+    """A process resumes the session, is prompted, and is killed."""
+    again = stage.start(resume=puppet.session_id)
     again.do("work")
     again.kill()
 
 
-def at_once(stage: PiStage, earlier: dict[int, float]) -> tuple[Puppet, Puppet]:
-    """Two that began, as far as anybody can tell, in the same moment."""
-    one, two = begun(stage, "work"), begun(stage, "work")
+def start_at_once(stage: PiStage, earlier: dict[int, float]) -> tuple[Puppet, Puppet]:
+    """Two that began, as far as anyone can tell, at the same moment."""
+    one, two = start_agent(stage, "work"), start_agent(stage, "work")
     later = _made_at(stage.records(two)[0]) - _made_at(stage.records(one)[0])
     earlier[one.pid] = -later
     _rewrite_born(stage.records(one)[0], later)
@@ -87,12 +88,12 @@ def at_once(stage: PiStage, earlier: dict[int, float]) -> tuple[Puppet, Puppet]:
 
 
 def row(stage: PiStage, puppet: Puppet) -> Session:
-    found = stage.row_of(puppet)
-    assert found is not None
-    return found
+    session = stage.find_row(puppet)
+    assert session is not None
+    return session
 
 
-def doing(session: Session) -> tuple[str, str]:
+def activity_of(session: Session) -> tuple[str, str]:
     return session.verdict.status, session.verdict.activity
 
 
@@ -108,33 +109,35 @@ def method(session: Session) -> str:
 # whose process it is
 
 
-def owned(stage: PiStage, *, traits: str = "visible") -> bool:
-    puppet = begun(stage, traits=traits)
-    return Pi().owns(proc.read_process(puppet.pid, proc.boot_id()))
+def is_owned(stage: PiStage, *, traits: str = "visible") -> bool:
+    puppet = start_agent(stage, traits=traits)
+    return Pi().owns(proc.read_process(puppet.pid, proc.read_boot_id()))
 
 
 def test_a_renamed_process_is_pi_though_its_arguments_are_gone(stage: PiStage) -> None:
-    puppet = begun(stage, "work")
-    process = proc.read_process(puppet.pid, proc.boot_id())
+    puppet = start_agent(stage, "work")
+    process = proc.read_process(puppet.pid, proc.read_boot_id())
     assert (process.comm, process.argv) == ("pi", ("pi",))
     assert (process.exe or "").endswith("/node")
-    found = row(stage, puppet)
-    assert found.seen.session_id == puppet.session_id
-    assert method(found) == "inferred"
+    session = row(stage, puppet)
+    assert session.observation.session_id == puppet.session_id
+    assert method(session) == "inferred"
 
 
-def test_before_it_renames_itself_its_script_tells(stage: PiStage) -> None:
-    assert owned(stage)
+def test_before_it_renames_itself_its_script_identifies_it(stage: PiStage) -> None:
+    assert is_owned(stage)
     stage.script = ("lib", "pi-coding-agent", "dist", "cli.js")
-    assert owned(stage)
+    assert is_owned(stage)
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("binary", ["pi", "pi-rust", "pi_agent_rust"])
 def test_the_rust_port_is_a_binary_of_its_own(stage: PiStage, binary: str) -> None:
     stage.runtime = ("bin", binary)
-    assert owned(stage)
+    assert is_owned(stage)
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize(
     ("runtime", "script"),
     [
@@ -148,61 +151,63 @@ def test_the_rust_port_is_a_binary_of_its_own(stage: PiStage, binary: str) -> No
 )
 def test_strangers(stage: PiStage, runtime: str, script: str) -> None:
     stage.runtime, stage.script = ("bin", runtime), ("srv", script)
-    assert not owned(stage)
+    assert not is_owned(stage)
 
 
 def test_a_script_called_pi_that_is_run_by_python_is_a_stranger(stage: PiStage) -> None:
     stage.runtime = ("bin", "python3")
-    assert not owned(stage, traits="")  # its comm is pi all the same
+    assert not is_owned(stage, traits="")  # its comm is pi all the same
 
 
 # when the file appears
 
 
 def test_until_its_first_answer_an_old_pi_has_no_session(stage: PiStage) -> None:
-    puppet = begun(stage, "work", traits="0.73")
-    found = row(stage, puppet)
-    assert found.seen.session_id is None
-    assert (found.verdict.status, found.verdict.activity) == ("running", "unknown")
+    puppet = start_agent(stage, "work", traits="0.73")
+    session = row(stage, puppet)
+    assert session.observation.session_id is None
+    assert (session.verdict.status, session.verdict.activity) == ("running", "unknown")
     puppet.do("rest")
-    found = row(stage, puppet)
-    assert found.seen.session_id == puppet.session_id
-    assert found.verdict.status == "idle"
+    session = row(stage, puppet)
+    assert session.observation.session_id == puppet.session_id
+    assert session.verdict.status == "idle"
     puppet.do("work")
     assert row(stage, puppet).verdict.activity == "working"
 
 
 def test_until_its_first_prompt_a_new_pi_has_no_session(stage: PiStage) -> None:
-    puppet = begun(stage)
-    assert row(stage, puppet).seen.session_id is None
+    puppet = start_agent(stage)
+    assert row(stage, puppet).observation.session_id is None
     puppet.do("work")
-    assert row(stage, puppet).seen.session_id == puppet.session_id
+    assert row(stage, puppet).observation.session_id == puppet.session_id
 
 
 # several in one directory
 
 
 def test_each_is_bound_by_the_time_in_its_header(stage: PiStage, earlier: dict[int, float]) -> None:
-    one = begun_long_ago(stage, earlier, "work", "rest")
-    two = begun(stage, "work")
-    assert row(stage, one).seen.session_id == one.session_id
+    one = start_long_ago(stage, earlier, "work", "rest")
+    two = start_agent(stage, "work")
+    assert row(stage, one).observation.session_id == one.session_id
     assert row(stage, one).verdict.status == "idle"
-    assert row(stage, two).seen.session_id == two.session_id
+    assert row(stage, two).observation.session_id == two.session_id
     assert row(stage, two).verdict.activity == "working"
     two.kill()
     assert status(stage, one.session_id) == "idle"
     assert status(stage, two.session_id) == "stopped"
 
 
-def test_nobody_has_moved_to_what_another_one_runs(stage: PiStage, earlier: dict[int, float]) -> None:
-    one = begun_long_ago(stage, earlier, "work", "rest", traits="0.73")
-    two = begun(stage, "work", "rest", traits="0.73")
-    assert row(stage, one).seen.session_id == one.session_id
-    assert row(stage, two).seen.session_id == two.session_id
+def test_no_process_has_moved_to_a_session_that_another_one_runs(
+    stage: PiStage, earlier: dict[int, float]
+) -> None:
+    one = start_long_ago(stage, earlier, "work", "rest", traits="0.73")
+    two = start_agent(stage, "work", "rest", traits="0.73")
+    assert row(stage, one).observation.session_id == one.session_id
+    assert row(stage, two).observation.session_id == two.session_id
 
 
-def test_two_started_at_once_are_not_told_apart(stage: PiStage, earlier: dict[int, float]) -> None:
-    one, two = at_once(stage, earlier)
+def test_two_started_at_once_are_unknown(stage: PiStage, earlier: dict[int, float]) -> None:
+    one, two = start_at_once(stage, earlier)
     verdict = stage.session(two.session_id or "").verdict
     assert verdict.status == "unknown"
     assert f"pid {one.pid}" in verdict.reason
@@ -212,82 +217,80 @@ def test_two_started_at_once_are_not_told_apart(stage: PiStage, earlier: dict[in
         assert row(stage, puppet).verdict.status == "running"
 
 
-def test_two_started_one_after_the_other_are_told_by_their_pools(
+def test_two_started_one_after_the_other_are_told_apart_by_their_pools(
     stage: PiStage, earlier: dict[int, float]
 ) -> None:
     """One begins 2 s before the other: in the same window, each with its pool right after its header."""
     one = stage.start(environ={"PUPPET_CLOCK": "-2"})
     earlier[one.pid] = 2.0
     one.do("work")
-    two = begun(stage, "work", "rest")
-    assert row(stage, one).seen.session_id == one.session_id
-    assert row(stage, two).seen.session_id == two.session_id
+    two = start_agent(stage, "work", "rest")
+    assert row(stage, one).observation.session_id == one.session_id
+    assert row(stage, two).observation.session_id == two.session_id
     two.finish()
     assert status(stage, one.session_id) == "running"
     assert status(stage, two.session_id) == "stopped"
 
 
-def test_old_ones_started_one_after_the_other_are_not_told_apart(
+def test_old_ones_started_one_after_the_other_are_unknown(
     stage: PiStage, earlier: dict[int, float]
 ) -> None:
     one = stage.start(environ={"PUPPET_CLOCK": "-2", **OLD})
     earlier[one.pid] = 2.0
     for step in ("work", "rest"):
         one.do(step)
-    two = begun(stage, "work", "rest", traits="0.73")
+    two = start_agent(stage, "work", "rest", traits="0.73")
     assert status(stage, one.session_id) == "unknown"
     assert status(stage, two.session_id) == "unknown"
 
 
-def test_what_a_dead_one_made_meanwhile_is_not_pinned_on_a_silent_one(
+def test_a_session_of_a_killed_process_is_not_bound_to_a_silent_one(
     stage: PiStage, earlier: dict[int, float]
 ) -> None:
-    """It was in the window of one that sits at its prompt, and nowhere near its pool."""
+    """It began in the window of one that sits at its prompt, and nowhere near the start of its pool."""
     silent = stage.start(environ={"PUPPET_CLOCK": "-2"})
     earlier[silent.pid] = 2.0
-    killed = begun(stage, "work")
+    killed = start_agent(stage, "work")
     killed.kill()
-    assert row(stage, silent).seen.session_id is None
+    assert row(stage, silent).observation.session_id is None
     assert status(stage, killed.session_id) == "unknown"  # it may have been resumed there
 
 
-def test_a_start_may_take_as_long_as_it_likes() -> None:
-    """On a loaded machine: the pool tells, whenever the process began."""
+def test_a_slow_start_is_near_its_pool() -> None:
+    """On a loaded machine: the pool decides, whenever the process began."""
     late = Birth(start=100.0, pool=130.0, on_node=True)
-    assert late.near_pool(129.8)
-    assert not late.near_pool(128.0)
-    assert not late.near_pool(130.2)
-    assert not late.in_window(129.8)
+    assert late.is_near_pool(129.8)
+    assert not late.is_near_pool(128.0)
+    assert not late.is_near_pool(130.2)
+    assert not late.is_in_window(129.8)
 
 
 def test_directories_that_share_a_name_are_told_apart_by_the_header(stage: PiStage) -> None:
-    one = begun(stage, "work", cwd=stage.work / "a-b")
-    two = begun(stage, "work", cwd=stage.work / "a" / "b")
+    one = start_agent(stage, "work", cwd=stage.work / "a-b")
+    two = start_agent(stage, "work", cwd=stage.work / "a" / "b")
     assert slug(one.cwd) == slug(two.cwd)
-    assert row(stage, one).seen.session_id == one.session_id
-    assert row(stage, two).seen.session_id == two.session_id
+    assert row(stage, one).observation.session_id == one.session_id
+    assert row(stage, two).observation.session_id == two.session_id
 
 
 def test_a_finished_run_leaves_the_idle_one_beside_it_alone(
     stage: PiStage, earlier: dict[int, float]
 ) -> None:
-    idle = begun_long_ago(stage, earlier, "work", "rest")
-    done = begun(stage, "work", "rest")
-    done.finish()
-    assert row(stage, idle).seen.session_id == idle.session_id
+    idle = start_long_ago(stage, earlier, "work", "rest")
+    run = start_agent(stage, "work", "rest")
+    run.finish()
+    assert row(stage, idle).observation.session_id == idle.session_id
     assert status(stage, idle.session_id) == "idle"
-    verdict = stage.session(done.session_id or "").verdict
+    verdict = stage.session(run.session_id or "").verdict
     assert (verdict.status, verdict.outcome) == ("stopped", "completed")
 
 
-def test_a_finished_run_is_not_pinned_on_one_that_has_said_nothing(
-    stage: PiStage, earlier: dict[int, float]
-) -> None:
-    silent = begun_long_ago(stage, earlier)
-    done = begun(stage, "work", "rest")
-    done.finish()
-    assert row(stage, silent).seen.session_id is None
-    verdict = stage.session(done.session_id or "").verdict
+def test_a_finished_run_is_not_bound_to_a_silent_one(stage: PiStage, earlier: dict[int, float]) -> None:
+    silent = start_long_ago(stage, earlier)
+    run = start_agent(stage, "work", "rest")
+    run.finish()
+    assert row(stage, silent).observation.session_id is None
+    verdict = stage.session(run.session_id or "").verdict
     assert verdict.status == "unknown"  # it may have been resumed there
     assert f"pid {silent.pid}" in verdict.reason
 
@@ -295,65 +298,68 @@ def test_a_finished_run_is_not_pinned_on_one_that_has_said_nothing(
 # a command's environment
 
 
-def test_a_command_tells_the_session_exactly(stage: PiStage, earlier: dict[int, float]) -> None:
-    one, two = at_once(stage, earlier)
+def test_a_command_names_the_session_exactly(stage: PiStage, earlier: dict[int, float]) -> None:
+    one, two = start_at_once(stage, earlier)
     one.do("tool")
     assert method(row(stage, one)) == "child's environment"
-    assert row(stage, one).seen.session_id == one.session_id
+    assert row(stage, one).observation.session_id == one.session_id
     assert row(stage, one).verdict.activity == "working"
-    assert row(stage, two).seen.session_id == two.session_id  # the only one left for it
+    assert row(stage, two).observation.session_id == two.session_id  # the only one left for it
     one.do("result")
     assert status(stage, one.session_id) == "unknown"  # and the sign is gone with the command
 
 
-def test_a_command_tells_a_resumed_session(stage: PiStage) -> None:
-    first, second = (begun(stage, "work", "rest") for _ in range(2))
+def test_a_command_names_a_resumed_session(stage: PiStage) -> None:
+    first, second = (start_agent(stage, "work", "rest") for _ in range(2))
     for puppet in (first, second):
         puppet.finish()
     again = stage.start(resume=first.session_id)
     again.do("work")
-    prompted_and_killed(stage, second)
+    prompt_and_kill(stage, second)
     assert status(stage, first.session_id) == "unknown"
     again.do("tool")
-    found = row(stage, again)
-    assert (found.seen.session_id, method(found)) == (first.session_id, "child's environment")
+    session = row(stage, again)
+    assert (session.observation.session_id, method(session)) == (first.session_id, "child's environment")
     assert status(stage, second.session_id) == "stopped"
 
 
 def test_a_silent_one_may_have_any_session_of_its_directory_open(stage: PiStage) -> None:
     """`pi --session ID` at its prompt: nothing tells before its first prompt that it is no new one."""
-    ended, elsewhere = begun(stage, "work", "rest"), begun(stage, "work", "rest", cwd=stage.root / "b")
-    for puppet in (ended, elsewhere):
+    first, elsewhere = (
+        start_agent(stage, "work", "rest"),
+        start_agent(stage, "work", "rest", cwd=stage.root / "b"),
+    )
+    for puppet in (first, elsewhere):
         puppet.finish()
         (path,) = stage.records(puppet)
         os.utime(path, (0, path.stat().st_mtime - 60))  # long before the next one began
-    again = stage.start(resume=ended.session_id)
-    verdict = stage.session(ended.session_id or "").verdict
+    again = stage.start(resume=first.session_id)
+    verdict = stage.session(first.session_id or "").verdict
     assert verdict.status == "unknown"
     assert f"pid {again.pid}" in verdict.reason
     assert status(stage, elsewhere.session_id) == "stopped"
     again.do("work")
-    assert status(stage, ended.session_id) == "running"
+    assert status(stage, first.session_id) == "running"
     again.kill()
-    assert status(stage, ended.session_id) == "stopped"
+    assert status(stage, first.session_id) == "stopped"
 
 
 def test_an_inherited_id_is_not_its_own(stage: PiStage) -> None:
     puppet = stage.start(environ={**OLD, "PI_SESSION_ID": "outer"})
     puppet.do("work")
     puppet.do("tool")  # its command inherits "outer", because 0.73 sets nothing
-    assert row(stage, puppet).seen.session_id == puppet.session_id
+    assert row(stage, puppet).observation.session_id == puppet.session_id
 
 
-def test_what_a_pi_below_runs_is_its_own_business(stage: PiStage) -> None:
-    outer = begun(stage, "work", "subagent")
-    sessions = {s.seen.session_id: s for s in stage.survey().sessions}
+def test_a_pi_below_another_owns_its_own_session(stage: PiStage) -> None:
+    outer = start_agent(stage, "work", "subagent")
+    sessions = {s.observation.session_id: s for s in stage.survey().sessions}
     mine = sessions.pop(outer.session_id)
-    assert mine.seen.owner is not None
-    assert mine.seen.owner.pid == outer.pid
+    assert mine.observation.owner is not None
+    assert mine.observation.owner.pid == outer.pid
     (inner,) = sessions.values()
-    assert inner.seen.owner is not None
-    assert inner.seen.owner.parent == outer.pid
+    assert inner.observation.owner is not None
+    assert inner.observation.owner.parent == outer.pid
     assert method(inner) == "child's environment"
     outer.do("result")
 
@@ -364,35 +370,36 @@ def test_what_a_pi_below_runs_is_its_own_business(stage: PiStage) -> None:
 def test_a_chosen_id_is_seen_before_there_is_a_file(stage: PiStage) -> None:
     stage.arguments = ["-p", "--session-id", "chosen-1", "a prompt"]
     puppet = stage.start(environ=VISIBLE)
-    found = row(stage, puppet)
-    assert (found.seen.session_id, method(found)) == ("chosen-1", "argument")
-    assert (found.verdict.status, found.verdict.activity) == ("running", "unknown")
-    assert found.seen.facts.entry_point == "headless"
+    session = row(stage, puppet)
+    assert (session.observation.session_id, method(session)) == ("chosen-1", "argument")
+    assert (session.verdict.status, session.verdict.activity) == ("running", "unknown")
+    assert session.observation.facts.entry_point == "headless"
     puppet.do("work")
     assert row(stage, puppet).verdict.activity == "working"
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("how", ["id", "prefix", "path"])
 def test_a_session_named_by_argument(stage: PiStage, how: str) -> None:
-    ended = begun(stage, "work", "rest")
-    ended.finish()
-    known = ended.session_id or ""
-    given = {"id": known, "prefix": known[:20], "path": str(stage.records(ended)[0])}
-    stage.arguments = ["--session", given[how]]
-    puppet = stage.start(resume=known, environ=VISIBLE)
-    found = row(stage, puppet)
-    assert (found.seen.session_id, method(found)) == (known, "argument")
-    assert found.verdict.status == "idle"
+    first = start_agent(stage, "work", "rest")
+    first.finish()
+    session_id = first.session_id or ""
+    values = {"id": session_id, "prefix": session_id[:20], "path": str(stage.records(first)[0])}
+    stage.arguments = ["--session", values[how]]
+    puppet = stage.start(resume=session_id, environ=VISIBLE)
+    session = row(stage, puppet)
+    assert (session.observation.session_id, method(session)) == (session_id, "argument")
+    assert session.verdict.status == "idle"
 
 
-def test_a_turn_that_was_left_open_is_not_open_in_who_resumes_it(stage: PiStage) -> None:
-    killed = begun(stage, "work")
-    known = killed.session_id or ""
+def test_a_turn_of_a_killed_process_is_not_open_after_a_resume(stage: PiStage) -> None:
+    killed = start_agent(stage, "work")
+    session_id = killed.session_id or ""
     killed.kill()
     (path,) = stage.records(killed)
     path.write_text(path.read_text().replace('"timestamp":"20', '"timestamp":"19'))  # long ago
     stage.arguments = ["--session", str(path)]
-    puppet = stage.start(resume=known, environ=VISIBLE)
+    puppet = stage.start(resume=session_id, environ=VISIBLE)
     verdict = row(stage, puppet).verdict
     assert (verdict.status, verdict.activity) == ("running", "unknown")
     assert [e.trusted for e in verdict.overruled if e.claim == "working"] == [False]
@@ -406,25 +413,25 @@ def test_a_turn_that_was_left_open_is_not_open_in_who_resumes_it(stage: PiStage)
 def test_new_makes_a_second_session_in_the_same_process(
     stage: PiStage, earlier: dict[int, float]
 ) -> None:
-    puppet = begun_long_ago(stage, earlier, "work", "rest")
+    puppet = start_long_ago(stage, earlier, "work", "rest")
     first = puppet.session_id
     puppet.do("new")
     puppet.do("work")
     second = puppet.session_id
     assert first != second
-    assert row(stage, puppet).seen.session_id == second
+    assert row(stage, puppet).observation.session_id == second
     assert row(stage, puppet).verdict.activity == "working"
     assert status(stage, first) == "stopped"
     puppet.do(f"resume {next(p.name for p in stage.files() if (first or '') in p.name)}")
     puppet.do("work")
-    assert row(stage, puppet).seen.session_id == first
+    assert row(stage, puppet).observation.session_id == first
     assert status(stage, first) == "running"
 
 
-def test_new_after_a_while_is_still_known_by_its_number(
+def test_a_new_session_after_a_while_is_bound_by_its_number(
     stage: PiStage, earlier: dict[int, float]
 ) -> None:
-    """Born outside the window, and nobody else could have counted on from there."""
+    """Born outside the window, and no other process could have counted on from there."""
     puppet = stage.start()
     puppet.do("work")
     puppet.do("rest")
@@ -434,11 +441,11 @@ def test_new_after_a_while_is_still_known_by_its_number(
     puppet.do("new")
     puppet.do("work")
     puppet.do("rest")
-    assert row(stage, puppet).seen.session_id == puppet.session_id
+    assert row(stage, puppet).observation.session_id == puppet.session_id
     assert row(stage, puppet).verdict.status == "idle"
 
 
-def test_new_in_an_old_version_is_not_told_apart(stage: PiStage, earlier: dict[int, float]) -> None:
+def test_a_new_session_in_an_old_version_is_unknown(stage: PiStage, earlier: dict[int, float]) -> None:
     puppet = stage.start(environ=OLD)
     puppet.do("work")
     puppet.do("rest")
@@ -455,68 +462,70 @@ def test_new_in_an_old_version_is_not_told_apart(stage: PiStage, earlier: dict[i
     assert row(stage, puppet).verdict.status == "running"
 
 
-def test_whoever_is_in_a_turn_has_not_moved(stage: PiStage, earlier: dict[int, float]) -> None:
-    other = begun(stage, "work", "rest")
+def test_a_process_in_a_turn_has_not_moved(stage: PiStage, earlier: dict[int, float]) -> None:
+    other = start_agent(stage, "work", "rest")
     other.finish()
-    puppet = begun_long_ago(stage, earlier, "work")
+    puppet = start_long_ago(stage, earlier, "work")
     _rewrite_born(stage.records(other)[0], -600.0)
-    assert row(stage, puppet).seen.session_id == puppet.session_id
+    assert row(stage, puppet).observation.session_id == puppet.session_id
     puppet.do("rest")
     _touch_later(stage, other.session_id)
     assert status(stage, puppet.session_id) == "unknown"  # now it may have resumed the other
 
 
 def test_a_resumed_session_with_two_candidates_is_unknown(stage: PiStage) -> None:
-    first, second = (begun(stage, "work", "rest") for _ in range(2))
+    first, second = (start_agent(stage, "work", "rest") for _ in range(2))
     for puppet in (first, second):
         puppet.finish()
     again = stage.start(resume=first.session_id)
     again.do("work")
-    assert row(stage, again).seen.session_id == first.session_id
+    assert row(stage, again).observation.session_id == first.session_id
     assert method(row(stage, again)) == "inferred"
-    prompted_and_killed(stage, second)
+    prompt_and_kill(stage, second)
     assert status(stage, first.session_id) == "unknown"
     assert status(stage, second.session_id) == "unknown"
-    assert row(stage, again).seen.session_id is None
+    assert row(stage, again).observation.session_id is None
 
 
-def test_what_another_one_goes_on_with_is_not_pinned_on_a_silent_one(stage: PiStage) -> None:
-    """It was prompted before this one began, got its answer since, and ended."""
-    other = begun(stage, "work")
+def test_a_session_prompted_before_a_silent_one_began_is_not_bound_to_it(stage: PiStage) -> None:
+    """It was prompted before the silent one began, got its answer since, and ended."""
+    other = start_agent(stage, "work")
     silent = stage.start()
     other.do("rest")
     other.finish()
-    assert row(stage, silent).seen.session_id is None
+    assert row(stage, silent).observation.session_id is None
     verdict = stage.session(other.session_id or "").verdict
     assert verdict.status == "unknown"
     assert f"pid {silent.pid}" in verdict.reason
 
 
-def test_a_prompt_comes_with_a_start_or_from_a_hand(stage: PiStage, earlier: dict[int, float]) -> None:
-    """One at its prompt for a minute, without a terminal: what is prompted now is not of its doing."""
-    ended = begun(stage, "work", "rest")
-    ended.finish()
-    _rewrite_born(stage.records(ended)[0], -600.0)
+def test_an_old_process_without_a_terminal_did_not_send_a_new_prompt(
+    stage: PiStage, earlier: dict[int, float]
+) -> None:
+    """A process at its prompt for a minute, without a terminal, cannot have sent this prompt."""
+    first = start_agent(stage, "work", "rest")
+    first.finish()
+    _rewrite_born(stage.records(first)[0], -600.0)
     silent = stage.start()
     earlier[silent.pid] = 60.0
-    prompted_and_killed(stage, ended)
-    assert row(stage, silent).seen.session_id is None
-    assert status(stage, ended.session_id) == "unknown"
+    prompt_and_kill(stage, first)
+    assert row(stage, silent).observation.session_id is None
+    assert status(stage, first.session_id) == "unknown"
     earlier[silent.pid] = 0.0
-    assert row(stage, silent).seen.session_id == ended.session_id
+    assert row(stage, silent).observation.session_id == first.session_id
 
 
 def _made_at(path: Path) -> float:
-    made_at = clock.parse(json.loads(path.read_text().partition("\n")[0])["timestamp"])
+    made_at = clock.parse_time(json.loads(path.read_text().partition("\n")[0])["timestamp"])
     assert made_at is not None
     return made_at
 
 
 def _rewrite_born(path: Path, seconds: float) -> None:
-    """As if the session had been begun that much later."""
+    """As if the session had been start_agent that much later."""
     lines = path.read_text().splitlines(keepends=True)
     header = json.loads(lines[0])
-    header["timestamp"] = clock.rfc3339((clock.parse(header["timestamp"]) or 0.0) + seconds)
+    header["timestamp"] = clock.format_rfc3339((clock.parse_time(header["timestamp"]) or 0.0) + seconds)
     stamp = header["timestamp"].replace(":", "-").replace(".", "-")
     lines[0] = json.dumps(header, separators=(",", ":")) + "\n"
     path.unlink()
@@ -532,6 +541,7 @@ def _touch_later(stage: PiStage, session_id: str | None) -> None:
 # what the last message says
 
 
+@pytest.mark.few(5)
 @pytest.mark.parametrize(
     ("steps", "expected"),
     [
@@ -547,24 +557,25 @@ def _touch_later(stage: PiStage, session_id: str | None) -> None:
     ],
 )
 def test_status_by_the_last_message(stage: PiStage, steps: list[str], expected: tuple[str, str]) -> None:
-    puppet = begun(stage, "work", *steps)
-    until(lambda: doing(row(stage, puppet)) == expected, f"it is {expected}")
+    puppet = start_agent(stage, "work", *steps)
+    until(lambda: activity_of(row(stage, puppet)) == expected, f"it is {expected}")
     assert stage.survey().problems == []
 
 
 def test_a_failure_is_not_believed_in_its_first_second(stage: PiStage) -> None:
     """1.x writes a moment later that it tries again."""
-    puppet = begun(stage, "work", "fail")
+    puppet = start_agent(stage, "work", "fail")
     look = Look.take(stage.environ)
     failed_at = max(path.stat().st_mtime for path in stage.files())
     for later, expected in ((0.5, ("running", "unknown")), (1.5, ("idle", "idle"))):
         look.now = failed_at + later
-        (found,) = survey(look, registered(["pi"]), deadline=20.0).sessions
-        assert doing(found) == expected
-    assert found.seen.owner is not None
-    assert found.seen.owner.pid == puppet.pid
+        (session,) = survey(look, find_adapters(["pi"]), deadline=20.0).sessions
+        assert activity_of(session) == expected
+    assert session.observation.owner is not None
+    assert session.observation.owner.pid == puppet.pid
 
 
+@pytest.mark.few(4)
 @pytest.mark.parametrize(
     ("steps", "outcome"),
     [
@@ -577,13 +588,14 @@ def test_a_failure_is_not_believed_in_its_first_second(stage: PiStage) -> None:
     ],
 )
 def test_outcome_by_the_last_message(stage: PiStage, steps: list[str], outcome: str) -> None:
-    puppet = begun(stage, "work", *steps)
+    puppet = start_agent(stage, "work", *steps)
     session = puppet.session_id
     puppet.kill()
     verdict = stage.session(session or "").verdict
     assert (verdict.status, verdict.outcome) == ("stopped", outcome)
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(
     ("steps", "expected"),
     [
@@ -595,82 +607,82 @@ def test_outcome_by_the_last_message(stage: PiStage, steps: list[str], outcome: 
 def test_an_old_one_retries_without_a_mark(
     stage: PiStage, steps: list[str], expected: tuple[str, str]
 ) -> None:
-    puppet = begun(stage, "work", "rest", "work", *steps, traits="0.73")
-    until(lambda: doing(row(stage, puppet)) == expected, f"it is {expected}")
+    puppet = start_agent(stage, "work", "rest", "work", *steps, traits="0.73")
+    until(lambda: activity_of(row(stage, puppet)) == expected, f"it is {expected}")
 
 
 @pytest.mark.parametrize("traits", ["", "0.73"])
 def test_a_retry_is_shown_and_not_believed(stage: PiStage, traits: str) -> None:
-    puppet = begun(stage, "work", "retry", traits=traits)
+    puppet = start_agent(stage, "work", "retry", traits=traits)
     (doubtful,) = (e for e in row(stage, puppet).verdict.overruled if e.claim == "idle")
     assert not doubtful.trusted
     assert "retr" in doubtful.note
 
 
 def test_a_command_outside_a_turn_is_work(stage: PiStage) -> None:
-    puppet = begun(stage, "work", "rest", "server")
-    assert doing(row(stage, puppet)) == ("idle", "idle"), "what an extension keeps is no work"
+    puppet = start_agent(stage, "work", "rest", "server")
+    assert activity_of(row(stage, puppet)) == ("idle", "idle"), "what an extension keeps is no work"
     puppet.do("command")
-    assert doing(row(stage, puppet)) == ("running", "working")
+    assert activity_of(row(stage, puppet)) == ("running", "working")
     (used,) = [e for e in row(stage, puppet).verdict.used if e.claim == "working"]
     assert "outside a turn: cat" in used.note
 
 
 def test_a_command_right_after_a_turn_is_work(stage: PiStage) -> None:
     """By the clock of its file the turn ended in the tick in which the command began."""
-    puppet = begun(stage, "work", "rest", "command")
-    look = Look.take(stage.environ).scoped("pi")
+    puppet = start_agent(stage, "work", "rest", "command")
+    look = Look.take(stage.environ).scope_to("pi")
     (process,) = (p for p in look.table.values() if p.pid == puppet.pid)
-    (child,) = look.children(process)
-    ended = Facts(last_activity_at=look.started_at(child) + 0.009)
-    used = beside.work(process, ended, look)
+    (child,) = look.find_children(process)
+    facts = Facts(last_activity_at=look.find_start_time(child) + 0.009)
+    used = beside.find_work(process, facts, look)
     assert used is not None
     assert used.address == child.identity.address
 
 
 @pytest.mark.parametrize(
-    ("typed", "drawn", "connected", "told"),
+    ("typed", "drawn", "connected", "note"),
     [
         (-60, -60, False, None),  # long ago
         (-60, -60, True, None),  # a connection that is kept open
-        (0, 0, False, None),  # somebody types
-        (-60, 0, False, "nobody types"),  # a spinner
+        (0, 0, False, None),  # the user types
+        (-60, 0, False, "without any input"),  # a spinner
         (0, 0, True, "a connection is open"),  # /compact: the model is asked
     ],
 )
-def test_what_its_terminal_tells_outside_a_turn(
-    typed: float, drawn: float, connected: bool, told: str | None, monkeypatch: pytest.MonkeyPatch
+def test_its_terminal_shows_work_outside_a_turn(
+    typed: float, drawn: float, connected: bool, note: str | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    look = Look.take({}).scoped("pi")
+    look = Look.take({}).scope_to("pi")
     monkeypatch.setattr(beside, "is_connected", lambda _: connected)
     with sitting() as one:
         os.utime(one.terminal, (look.now + typed, look.now + drawn))
-        process = proc.read_process(one.identity.pid, proc.boot_id())
-        found = beside.work(process, Facts(last_activity_at=look.now - 30), look)
-    assert (found is not None and not found.trusted and told in found.note) if told else found is None
+        process = proc.read_process(one.identity.pid, proc.read_boot_id())
+        work = beside.find_work(process, Facts(last_activity_at=look.now - 30), look)
+    assert (work is not None and not work.trusted and note in work.note) if note else work is None
 
 
-def test_right_after_a_turn_its_terminal_tells_nothing() -> None:
-    look = Look.take({}).scoped("pi")
+def test_its_terminal_shows_nothing_right_after_a_turn() -> None:
+    look = Look.take({}).scope_to("pi")
     with sitting() as one:
         os.utime(one.terminal, (look.now - 60, look.now))
-        process = proc.read_process(one.identity.pid, proc.boot_id())
-        assert beside.work(process, Facts(last_activity_at=look.now - 0.5), look) is None
+        process = proc.read_process(one.identity.pid, proc.read_boot_id())
+        assert beside.find_work(process, Facts(last_activity_at=look.now - 0.5), look) is None
 
 
 @pytest.mark.parametrize("steps", [("work",), ("work", "rest")])
 def test_a_line_that_stays_torn_leaves_it_unknown(stage: PiStage, steps: tuple[str, ...]) -> None:
-    puppet = begun(stage, *steps)
+    puppet = start_agent(stage, *steps)
     (path,) = stage.files()
     with path.open("ab") as file:
         file.write(b'{"type":"message","id":"ab')
-    assert doing(row(stage, puppet)) == ("running", "unknown")
+    assert activity_of(row(stage, puppet)) == ("running", "unknown")
     os.utime(path, (0, time.time() - 60))
     assert "its last line is not complete" in {p.message for p in stage.survey().problems}
 
 
 def test_an_unknown_stop_reason_is_drift(stage: PiStage) -> None:
-    puppet = begun(stage, "work", "word parked")
+    puppet = start_agent(stage, "work", "word parked")
     verdict = row(stage, puppet).verdict
     assert (verdict.status, verdict.activity) == ("running", "unknown")
     (problem,) = stage.survey().problems
@@ -679,7 +691,7 @@ def test_an_unknown_stop_reason_is_drift(stage: PiStage) -> None:
 
 
 def test_an_unknown_format_is_drift(stage: PiStage) -> None:
-    puppet = begun(stage, "work")
+    puppet = start_agent(stage, "work")
     (path,) = stage.records(puppet)
     path.write_text(path.read_text().replace('"version":3', '"version":4', 1))
     assert row(stage, puppet).verdict.activity == "unknown"
@@ -695,7 +707,7 @@ def test_the_directories_of_the_observed_process_are_honoured(stage: PiStage) ->
     two = stage.start(stage.root / "two", environ={"PI_CODING_AGENT_SESSION_DIR": flat})
     for puppet in (one, two):
         puppet.do("work")
-        assert row(stage, puppet).seen.session_id == puppet.session_id
+        assert row(stage, puppet).observation.session_id == puppet.session_id
 
 
 def test_a_flat_directory_holds_sessions_of_several_directories(stage: PiStage) -> None:
@@ -704,7 +716,7 @@ def test_a_flat_directory_holds_sessions_of_several_directories(stage: PiStage) 
     for puppet in (one, two):
         puppet.do("work")
     for puppet in (one, two):
-        assert row(stage, puppet).seen.session_id == puppet.session_id
+        assert row(stage, puppet).observation.session_id == puppet.session_id
     one.do("rest")
     one.finish()
     stage.environ.update(flat)
@@ -715,8 +727,8 @@ def test_a_configured_directory_is_honoured(stage: PiStage) -> None:
     settings = stage.home / ".pi" / "agent" / "settings.json"
     settings.parent.mkdir(parents=True)
     settings.write_text('{"sessionDir": "~/kept"}')
-    kept = str(stage.home / "kept")
-    puppet = stage.start(environ={"PI_CODING_AGENT_SESSION_DIR": kept})  # where the fake puts it
+    folder = str(stage.home / "kept")
+    puppet = stage.start(environ={"PI_CODING_AGENT_SESSION_DIR": folder})  # where the fake puts it
     puppet.do("work")
     puppet.do("rest")
     puppet.finish()
@@ -741,9 +753,9 @@ def test_a_directory_configured_in_a_container(stage: PiStage) -> None:
     try:
         assert inside.stdout is not None
         assert inside.stdout.readline() == b"ready\n"
-        look = Look.take(stage.environ).scoped("pi")
-        process = proc.read_process(inside.pid, proc.boot_id())
-        assert directory(process, look) == f"/proc/{inside.pid}/root{stage.home}/theirs"
+        look = Look.take(stage.environ).scope_to("pi")
+        process = proc.read_process(inside.pid, proc.read_boot_id())
+        assert find_directory(process, look) == f"/proc/{inside.pid}/root{stage.home}/theirs"
     finally:
         inside.communicate()
 
@@ -751,21 +763,21 @@ def test_a_directory_configured_in_a_container(stage: PiStage) -> None:
 def test_the_rust_port_has_its_own_variable(stage: PiStage) -> None:
     stage.runtime = ("bin", "pi")
     stage.environ["PI_SESSIONS_DIR"] = str(stage.root / "rust")
-    puppet = begun(stage, "work", traits="visible")
-    assert row(stage, puppet).seen.session_id == puppet.session_id
+    puppet = start_agent(stage, "work", traits="visible")
+    assert row(stage, puppet).observation.session_id == puppet.session_id
     folder = stage.records_in(stage.root / "rust")[0].parent
     (folder / "session-index.sqlite").write_bytes(b"SQLite format 3\0")
     (folder / f"{puppet.session_id}.v2").mkdir()
     (folder / f"{stage.records_in(folder.parent)[0].name}.blobs").mkdir()
     puppet.do("rest")
     puppet.finish()
-    found = stage.survey(Wanted())
-    assert [s.seen.session_id for s in found.sessions] == [puppet.session_id]
-    assert found.problems == []
+    result = stage.survey(HistoryQuery())
+    assert [s.observation.session_id for s in result.sessions] == [puppet.session_id]
+    assert result.problems == []
 
 
 def test_a_long_history_is_not_opened(stage: PiStage, monkeypatch: pytest.MonkeyPatch) -> None:
-    puppet = begun(stage, "work")
+    puppet = start_agent(stage, "work")
     (path,) = stage.records(puppet)
     for number in range(100):
         name = f"2026-01-01T00-00-00-{number:03d}Z_01a1ddb8-18e5-77e6-b0da-{number:012d}.jsonl"
@@ -796,7 +808,7 @@ def test_a_long_transcript_is_read_at_both_ends(stage: PiStage) -> None:
         for _ in range(40):
             file.write(json.dumps({**noise, "message": message}, separators=(",", ":")) + "\n")
     puppet.do("rest")
-    facts = row(stage, puppet).seen.facts
+    facts = row(stage, puppet).observation.facts
     assert (facts.prompt, facts.model) == ("paint the shed", "fake-1")
     assert facts.tokens is None  # a part is not a total
     assert facts.turn is not None
@@ -816,24 +828,24 @@ RECORDS = st.fixed_dictionaries(
 
 
 @given(st.lists(RECORDS, max_size=6))
-def test_no_record_is_a_fault(
+def test_any_record_is_read(
     tmp_path_factory: pytest.TempPathFactory, records: list[dict[str, object]]
 ) -> None:
     path = tmp_path_factory.getbasetemp() / "any.jsonl"
     path.write_text("".join(json.dumps(record, separators=(",", ":")) + "\n" for record in records))
-    read(str(path), Look({}, {}, 0.0))
+    read_facts(str(path), Look({}, {}, 0.0))
     for record in records:
-        list(said(0, record))
+        list(to_messages(0, record))
 
 
 # ids
 
 
 def test_ids_of_one_process_are_kin() -> None:
-    assert kin("01a1de2f-5b58-71b2-9d47-5296570d7513", "01a1de2f-9865-71b2-9d47-5298043ff2b5")
-    assert not kin("01a1de2f-5e56-73a8-89e5-bea8cd2d0cc7", "01a1de2f-9865-758f-b972-8a064ca01c3d")
-    assert not kin("agentctl-0001", "agentctl-0002")
-    assert sequence("1b4e28ba-2fa1-41d2-883f-0016d3cca427") is None  # a UUIDv4 is nobody's number
+    assert are_kin("01a1de2f-5b58-71b2-9d47-5296570d7513", "01a1de2f-9865-71b2-9d47-5298043ff2b5")
+    assert not are_kin("01a1de2f-5e56-73a8-89e5-bea8cd2d0cc7", "01a1de2f-9865-758f-b972-8a064ca01c3d")
+    assert not are_kin("agentctl-0001", "agentctl-0002")
+    assert read_sequence("1b4e28ba-2fa1-41d2-883f-0016d3cca427") is None  # a UUIDv4 has no number
 
 
 # native files
@@ -871,9 +883,10 @@ def test_native_files(
     archive: PiStage, name: str, outcome: str, prompt: str | None, tokens: Tokens | None
 ) -> None:
     session = _native(archive, name)
-    facts = session.seen.facts
+    facts = session.observation.facts
     assert (session.verdict.status, session.verdict.outcome) == ("stopped", outcome)
-    assert (facts.cwd, facts.model) == ("/home/user/sample", "fake-1") or facts.model == "fake-2"
+    assert facts.cwd == "/home/user/sample"
+    assert facts.model in ("fake-1", "fake-2")
     assert prompt in (None, facts.prompt)
     assert tokens in (None, facts.tokens)
     assert facts.started_at is not None
@@ -881,34 +894,34 @@ def test_native_files(
 
 
 def test_no_native_file_is_a_problem(archive: PiStage) -> None:
-    found = archive.survey(Wanted())
-    assert found.problems == []
-    assert len(found.sessions) == len(list(CORPUS.glob("*/*.jsonl")))
+    result = archive.survey(HistoryQuery())
+    assert result.problems == []
+    assert len(result.sessions) == len(list(CORPUS.glob("*/*.jsonl")))
 
 
 def test_a_native_fork_names_its_parent(archive: PiStage) -> None:
     fork = _native(archive, "1.5.0/2026-11-15T05-39-56-702Z")
-    assert fork.seen.facts.parent_id == "01a1ddb8-18e5-77e6-b0da-a05989806e32"
-    named = _native(archive, "1.5.0/2026-11-15T05-39-57-065Z")
-    assert (named.seen.session_id, named.seen.facts.title) == ("agentctl-0001", "Named")
+    assert fork.observation.facts.parent_id == "01a1ddb8-18e5-77e6-b0da-a05989806e32"
+    titled = _native(archive, "1.5.0/2026-11-15T05-39-57-065Z")
+    assert (titled.observation.session_id, titled.observation.facts.title) == ("agentctl-0001", "Named")
 
 
 def test_native_messages(archive: PiStage) -> None:
     session = _native(archive, "0.73.1/2026-11-15T05-40-09-973Z")
-    said = list(Pi().messages(session.seen, Look.take(archive.environ)))
-    assert [(m.role, m.tool) for m in said] == [
+    messages = list(Pi().messages(session.observation, Look.take(archive.environ)))
+    assert [(m.role, m.tool) for m in messages] == [
         ("assistant", None), ("tool", "bash"), ("tool", "bash"), ("user", None),
     ]  # fmt: skip
-    assert [m.text for m in said][1:] == ["hi\n", "echo hi", "[[tool=bash:echo hi]]"]
-    assert len({m.key for m in said}) == len(said)
+    assert [m.text for m in messages][1:] == ["hi\n", "echo hi", "[[tool=bash:echo hi]]"]
+    assert len({m.key for m in messages}) == len(messages)
 
 
 def test_a_pi_that_ends_while_we_look_hides_no_other_session(tmp_path: Path) -> None:
-    """It was in the table, and nobody had asked yet where it works."""
+    """It was in the table, but its directory was not read yet."""
     child = subprocess.Popen(["/bin/sleep", "600"])
-    process = proc.read_process(child.pid, proc.boot_id())
+    process = proc.read_process(child.pid, proc.read_boot_id())
     child.kill()
     child.wait()
-    look = Look({process.pid: process}, {"HOME": str(tmp_path)}, time.time()).scoped("pi")
-    look.loose = (process,)
-    assert binding.silent(look) == {}
+    look = Look({process.pid: process}, {"HOME": str(tmp_path)}, time.time()).scope_to("pi")
+    look.unbound_processes = (process,)
+    assert binding.find_silent(look) == {}

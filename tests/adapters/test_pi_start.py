@@ -1,14 +1,14 @@
-"""How Pi is started, gone on with and ended: what is described, and what a launched one does."""
+"""How Pi is started, resumed and ended: its plans, and what a launched one does."""
 
 from pathlib import Path
 from signal import SIGHUP, SIGINT, SIGKILL, SIGTERM, Signals
 
 import pytest
 
-from agentctl.adapters.pi import Pi
+from agentctl.adapters.pi.adapter import Pi
 from agentctl.adapters.pi.start import Announcement
 from agentctl.adapters.plans import LaunchRequest
-from agentctl.adapters.registry import registered
+from agentctl.adapters.registry import find_adapters
 from agentctl.errors import Refused, UsageError
 from agentctl.truth.look import Look
 from agentctl.truth.model import Facts, Launch, Observation
@@ -27,19 +27,21 @@ SESSION = (
 STAGE = PiStage
 
 
-def asked(home: Path, prompt: str = "paint", **more: object) -> LaunchRequest:
+def make_request(home: Path, prompt: str = "paint", **more: object) -> LaunchRequest:
     return LaunchRequest(prompt, str(home), {"HOME": str(home)}, **more)  # type: ignore[arg-type]
 
 
 class TestLaunch:
     def test_the_prompt_is_on_standard_input_alone(self, tmp_path: Path) -> None:
-        command = Pi().launch(asked(tmp_path, "@note.txt --help"))
+        command = Pi().launch(make_request(tmp_path, "@note.txt --help"))
         assert command.argv == ALWAYS
         assert command.stdin == b"@note.txt --help"
         assert (command.cwd, command.session_id) == (str(tmp_path), None)
 
-    def test_what_a_person_chose(self, tmp_path: Path) -> None:
-        request = asked(tmp_path, model="fake/x", system_prompt="ä", native=("--thinking", "high"))
+    def test_the_options_of_a_launch(self, tmp_path: Path) -> None:
+        request = make_request(
+            tmp_path, model="fake/x", system_prompt="ä", native=("--thinking", "high")
+        )
         command = Pi().launch(request._replace(name="shed", folder="/f"))
         assert command.argv[4:] == (
             "--model", "fake/x", "--append-system-prompt", "/f/system-prompt", "--thinking", "high",
@@ -49,49 +51,50 @@ class TestLaunch:
     @pytest.mark.parametrize("word", ["--session-id=x", "--session", "-c", "--mode", "--no-session"])
     def test_which_session_it_runs_is_not_for_native_words(self, tmp_path: Path, word: str) -> None:
         with pytest.raises(UsageError, match=word.partition("=")[0]):
-            Pi().launch(asked(tmp_path, native=(word,)))
+            Pi().launch(make_request(tmp_path, native=(word,)))
 
 
 class TestAnnouncement:
-    def told(self, *lines: bytes) -> list[str | None]:
+    def read_ids(self, *lines: bytes) -> list[str | None]:
         announced = Announcement()
         return [announced(line) for line in lines]
 
     def test_its_id_counts_once_it_goes_on(self) -> None:
-        """Without a key it tells the id and dies."""
+        """Without a key Pi announces the id and dies."""
         warning = b"Warning: using a custom model id\n"
         lines = (warning, SESSION, warning, b'{"type":"agent_start"}\n', b'{"type":"turn_start"}\n')
-        assert self.told(*lines) == [None, None, None, "01a1", "01a1"]
+        assert self.read_ids(*lines) == [None, None, None, "01a1", "01a1"]
 
-    def test_what_it_says_later_is_not_an_id(self) -> None:
+    def test_a_later_line_is_not_an_announcement(self) -> None:
         assert (
-            self.told(b'{"type":"message_start","id":"9"}\n', b"{half", b"[]\n", b"\xff\n") == [None] * 4
+            self.read_ids(b'{"type":"message_start","id":"9"}\n', b"{half", b"[]\n", b"\xff\n")
+            == [None] * 4
         )
 
 
 class TestResume:
-    def seen(self, home: Path, cwd: Path) -> Observation:
+    def make_observation(self, home: Path, cwd: Path) -> Observation:
         path = f"{home}/.pi/agent/sessions/--x--/2026-11-15T10-24-41-870Z_01a1.jsonl"
         return Observation("pi", "01a1", (), Facts(cwd=str(cwd)), transcript=path)
 
     def test_by_its_file_in_its_directory(self, tmp_path: Path) -> None:
         there = tmp_path / "there"
         there.mkdir()
-        seen = self.seen(tmp_path, there)
-        command = Pi().resume(seen, asked(tmp_path, "go on"))
-        assert command.argv == (*ALWAYS, "--session", seen.transcript)
-        assert (command.stdin, command.cwd, command.expected) == (b"go on", str(there), "01a1")
+        observation = self.make_observation(tmp_path, there)
+        command = Pi().resume(observation, make_request(tmp_path, "go on"))
+        assert command.argv == (*ALWAYS, "--session", observation.transcript)
+        assert (command.stdin, command.cwd, command.expected_id) == (b"go on", str(there), "01a1")
 
     def test_not_without_a_directory_or_a_file(self, tmp_path: Path) -> None:
-        seen = self.seen(tmp_path, tmp_path / "gone")
+        observation = self.make_observation(tmp_path, tmp_path / "gone")
         with pytest.raises(Refused, match="directory is gone"):
-            Pi().resume(seen, asked(tmp_path))
-        with pytest.raises(Refused, match="nothing to go on from"):
-            Pi().resume(seen._replace(transcript=None), asked(tmp_path))
+            Pi().resume(observation, make_request(tmp_path))
+        with pytest.raises(Refused, match="no transcript to resume from"):
+            Pi().resume(observation._replace(transcript=None), make_request(tmp_path))
 
 
-def test_the_stop_plan_spares_it_an_interrupt() -> None:
-    """Which would leave its tools running."""
+def test_the_stop_plan_has_no_interrupt() -> None:
+    """An interrupt would leave its tools running."""
     plan = Pi().stop_plan(Observation("pi", "01a1", ()))
     assert [number for number, _ in plan.signals] == [SIGTERM]
     assert plan.markers == (("PI_SESSION_ID", "01a1"),)
@@ -110,8 +113,8 @@ class TestLaunched:
         (listed,) = pi.call("list", "--json").json()["sessions"]
         assert listed["id"] == session_id
         until(lambda: pi.owner(session_id).argv == ("pi",), "it has erased its arguments")
-        told = pi.told(session_id)
-        assert (told["status"], told["activity"], told["entry_point"]) == (
+        session = pi.read_session(session_id)
+        assert (session["status"], session["activity"], session["entry_point"]) == (
             "running", "working", "headless",
         )  # fmt: skip
         assert [path for path in stage.files() if session_id in path.name]
@@ -126,12 +129,13 @@ class TestLaunched:
     def test_an_old_one_is_idle_when_its_file_says_so(self, pi: Launched, stage: PiStage) -> None:
         stage.environ["PUPPET_PI"] = OLD
         session_id = pi.launch("work 0.5, rest")
-        until(lambda: pi.told(session_id)["status"] == "idle", "its turn is over")
+        until(lambda: pi.read_session(session_id)["status"] == "idle", "its turn is over")
 
+    @pytest.mark.few(2)
     @pytest.mark.parametrize("prompt", PROMPTS.values(), ids=PROMPTS)
     def test_a_prompt_arrives_as_it_is(self, pi: Launched, prompt: str) -> None:
         session_id = pi.launch(f"{prompt}, work 600")
-        assert f"{prompt}, work 600" in pi.said(session_id)
+        assert f"{prompt}, work 600" in pi.read_texts(session_id)
 
     @pytest.mark.parametrize("prompt", ["die Error: Unknown provider", "login"])
     def test_a_start_that_fails_leaves_nothing(self, pi: Launched, prompt: str) -> None:
@@ -139,18 +143,19 @@ class TestLaunched:
         assert ran.code == 1
         assert "exit code 1" in ran.err
         assert ("Unknown provider" if prompt != "login" else "No API key found") in ran.err
-        pi.nothing_is_left()
+        pi.assert_nothing_left()
 
     def test_it_has_no_permission_modes(self, pi: Launched) -> None:
         assert pi.try_to_launch("work 600", "--permission-mode", "plan").code == 2
-        pi.nothing_is_left()
+        pi.assert_nothing_left()
 
     def test_an_error_of_the_model_s_is_no_success_though_its_code_is_0(self, pi: Launched) -> None:
-        assert pi.ended(pi.launch("work 0.5, fail")) == ("failed", 0)
+        assert pi.wait_for_end(pi.launch("work 0.5, fail")) == ("failed", 0)
 
     def test_a_good_end(self, pi: Launched) -> None:
-        assert pi.ended(pi.launch("work 0.5")) == ("completed", 0)
+        assert pi.wait_for_end(pi.launch("work 0.5")) == ("completed", 0)
 
+    @pytest.mark.few(2)
     @pytest.mark.parametrize(
         ("number", "code", "leaves"),
         [(SIGINT, -2, True), (SIGTERM, 143, False), (SIGHUP, 129, False), (SIGKILL, -9, True)],
@@ -160,7 +165,7 @@ class TestLaunched:
         session_id = pi.launch("tool, work 600")
         pi.runs_a_tool()
         pi.end(session_id, number)
-        assert pi.ended(session_id) == ("killed", code)
+        assert pi.wait_for_end(session_id) == ("killed", code)
         assert bool(pi.tools()) == leaves
         again = pi.call("stop", session_id)
         assert again.code == 0, again.err
@@ -175,7 +180,7 @@ class TestLaunched:
         assert (ran.code, ran.err) == (0, "")
         assert "2 ended, 0 survivors" in ran.out
         assert not pi.tools()
-        assert pi.ended(session_id) == ("killed", 143)
+        assert pi.wait_for_end(session_id) == ("killed", 143)
 
     @pytest.mark.parametrize("version", [OLD, "1.5"])
     def test_a_resumed_one_goes_on_under_its_id(
@@ -183,16 +188,16 @@ class TestLaunched:
     ) -> None:
         stage.environ["PUPPET_PI"] = version
         session_id = pi.launch("work 0.5")
-        assert pi.ended(session_id) == ("completed", 0)
+        assert pi.wait_for_end(session_id) == ("completed", 0)
         ran = pi.call("resume", session_id, "work 600")
         assert (ran.code, ran.out.strip()) == (0, session_id), ran.err
-        told = pi.told(session_id)
-        assert (told["status"], told["activity"]) == ("running", "working")
+        session = pi.read_session(session_id)
+        assert (session["status"], session["activity"]) == ("running", "working")
         assert pi.call("resume", session_id, "me too").code == 4
         assert len(stage.files()) == 1
 
 
-def test_before_there_is_a_file_our_note_tells(stage: PiStage) -> None:
+def test_before_there_is_a_file_our_note_binds(stage: PiStage) -> None:
     old = {"PUPPET_PI": OLD}
     one, two = stage.start(environ=old), stage.start(environ=old)
     notes = [Launch(f"l{puppet.pid}", puppet.identity, puppet.session_id) for puppet in (one, two)]
@@ -201,10 +206,10 @@ def test_before_there_is_a_file_our_note_tells(stage: PiStage) -> None:
     assert stage.files() == []
 
     def listed() -> dict[str | None, tuple[int, str, str | None]]:
-        found = survey(Look.take(stage.environ), registered([stage.adapter]), notes=notes).sessions
-        owned = [(s, s.seen.owner) for s in found]
+        sessions = survey(Look.take(stage.environ), find_adapters([stage.adapter]), notes=notes).sessions
+        owned = [(s, s.observation.owner) for s in sessions]
         return {
-            s.seen.session_id: (owner.pid, s.verdict.status, s.seen.transcript)
+            s.observation.session_id: (owner.pid, s.verdict.status, s.observation.transcript)
             for s, owner in owned
             if owner is not None
         }

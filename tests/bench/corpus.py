@@ -16,7 +16,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from agentctl.system.clock import rfc3339
+from agentctl.system.clock import format_rfc3339
 from tests.bench import natives
 from tests.bench.natives import Bulk, Plan, Rows
 
@@ -34,7 +34,7 @@ SCHEMA = Path(__file__).parent.parent / "corpus" / "opencode" / "schema.sql"
 
 
 class Corpus(NamedTuple):
-    """What was written: where, and one id per session."""
+    """The files of a home, and one id per session."""
 
     home: Path
     ids: Mapping[str, Sequence[str]]  # by agent
@@ -79,8 +79,8 @@ def database(home: Path) -> Path:
 
 
 def transcript(home: Path, plan: Plan) -> Path:
-    """Where the agent itself would put it."""
-    stamp = (rfc3339(plan.started) or "").replace(":", "-")
+    """Return where the agent itself would write it."""
+    stamp = (format_rfc3339(plan.started_at) or "").replace(":", "-")
     if plan.agent == "claude-code":
         return home / ".claude/projects" / natives.claude_slug(plan.cwd) / f"{plan.id}.jsonl"
     if plan.agent == "codex":
@@ -92,19 +92,19 @@ def transcript(home: Path, plan: Plan) -> Path:
 
 def _plan(index: int, rng: random.Random, home: Path, now: float) -> Plan:
     agent = AGENTS[index % len(AGENTS)]
-    ended = now - 60 - rng.random() * DAYS * 86400
+    ended_at = now - 60 - rng.random() * DAYS * 86400
     turns = min(30, 1 + int(rng.expovariate(0.5)))
-    started = ended - turns * rng.uniform(20, 600)
+    started_at = ended_at - turns * rng.uniform(20, 600)
     identity = {
         "claude-code": lambda: natives.random_uuid(rng),
-        "codex": lambda: natives.timed_uuid(rng, started),
-        "opencode": lambda: natives.opencode_id("ses", rng, started),
-        "pi": lambda: natives.timed_uuid(rng, started),
+        "codex": lambda: natives.timed_uuid(rng, started_at),
+        "opencode": lambda: natives.opencode_id("ses", rng, started_at),
+        "pi": lambda: natives.timed_uuid(rng, started_at),
     }[agent]()
     directory = rng.randrange(DIRECTORIES)
     cwd = str(home.with_name("work") / f"project-{directory:02d}")
     prompt = f"{rng.choice(TASKS)} module {index}"
-    return Plan(agent, identity, cwd, prompt, started, ended, turns, rng.choice(ENDINGS))
+    return Plan(agent, identity, cwd, prompt, started_at, ended_at, turns, rng.choice(ENDINGS))
 
 
 def _write(home: Path, plan: Plan, rng: random.Random, bulk: Bulk) -> str:
@@ -112,22 +112,26 @@ def _write(home: Path, plan: Plan, rng: random.Random, bulk: Bulk) -> str:
     path = transcript(home, plan)
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes("".join(lines(plan, rng, bulk)).encode())
-    os.utime(path, (plan.ended, plan.ended))
+    os.utime(path, (plan.ended_at, plan.ended_at))
     return str(path)
 
 
 def _write_titles(home: Path, threads: Iterable[str], now: float) -> None:
-    """Codex's index of names, in the order they were given; a thread in three has one."""
+    """Write Codex's index of names, in the order of the threads; one thread in three has a name."""
     path = home / ".codex/session_index.jsonl"
     with path.open("w", encoding="utf-8") as file:
         for number, thread in enumerate(threads):
             if number % 3 == 0:
-                name = {"id": thread, "thread_name": f"thread {number}", "updated_at": rfc3339(now)}
+                name = {
+                    "id": thread,
+                    "thread_name": f"thread {number}",
+                    "updated_at": format_rfc3339(now),
+                }
                 file.write(natives.line(name))
 
 
 def _write_giant(home: Path, plan: Plan, rng: random.Random, bulk: Bulk) -> str:
-    """Beginning and end as in any other, and a hole between them."""
+    """Write the beginning and end of a normal transcript, with a hole between them."""
     path = transcript(home, plan)
     path.parent.mkdir(parents=True, exist_ok=True)
     whole = "".join(natives.claude(plan, rng, bulk)).encode()
@@ -136,16 +140,16 @@ def _write_giant(home: Path, plan: Plan, rng: random.Random, bulk: Bulk) -> str:
         file.write(whole[:middle])
         file.seek(GIANT)
         file.write(b"\n" + whole[middle:])
-    os.utime(path, (plan.ended, plan.ended))
+    os.utime(path, (plan.ended_at, plan.ended_at))
     return str(path)
 
 
 def _write_database(path: Path, rows: Iterable[Rows], now: float) -> str:
-    """With its write-ahead log beside it, as OpenCode leaves it: closing the last connection would
-    fold the log, so the files are copied while one is open."""
-    made = path.parent / "being-made"
-    made.mkdir(parents=True, exist_ok=True)
-    connection = sqlite3.connect(made / path.name)
+    """Write it with its write-ahead log beside it, as OpenCode leaves it: closing the last connection
+    would fold the log, so the files are copied while a connection is open."""
+    source = path.parent / "being-made"
+    source.mkdir(parents=True, exist_ok=True)
+    connection = sqlite3.connect(source / path.name)
     connection.execute("pragma journal_mode = wal")
     connection.execute("pragma synchronous = off")
     connection.executescript(SCHEMA.read_text(encoding="utf-8"))
@@ -156,10 +160,10 @@ def _write_database(path: Path, rows: Iterable[Rows], now: float) -> str:
         (created, created),
     )
     insert_rows(connection, rows)
-    for name in os.listdir(made):
-        shutil.copyfile(made / name, path.parent / name)
+    for name in os.listdir(source):
+        shutil.copyfile(source / name, path.parent / name)
     connection.close()
-    shutil.rmtree(made)
+    shutil.rmtree(source)
     return str(path)
 
 
@@ -185,6 +189,6 @@ def insert_rows(connection: sqlite3.Connection, rows: Iterable[Rows]) -> None:
 
 if __name__ == "__main__":
     began = time.monotonic()
-    made = build(Path(sys.argv[1]).resolve() / "home", int(sys.argv[2]), now=time.time(), giant=True)
+    result = build(Path(sys.argv[1]).resolve() / "home", int(sys.argv[2]), now=time.time(), giant=True)
     took = time.monotonic() - began
-    print(f"{len(made.files)} files, {made.bytes >> 20} MB in {took:.1f} s")
+    print(f"{len(result.files)} files, {result.bytes >> 20} MB in {took:.1f} s")

@@ -1,4 +1,4 @@
-"""The least a program can do that looks at every session file: what our own cost is measured by.
+"""The least work of a program that looks at every session file: the floor of our own cost.
 
 python -I floor.py stat HOME SINCE    scandir and stat every file
 python -I floor.py read HOME SINCE    and of those since then, parse the first 4 KB and the last 16 KB
@@ -12,14 +12,14 @@ HEAD, TAIL = 4096, 16384
 
 
 def walk(directory: str) -> list[tuple[str, os.stat_result]]:
-    found = []
+    files = []
     with os.scandir(directory) as entries:
         for entry in entries:
             if entry.is_dir():
-                found += walk(entry.path)
+                files += walk(entry.path)
             else:
-                found.append((entry.path, entry.stat()))
-    return found
+                files.append((entry.path, entry.stat()))
+    return files
 
 
 def parse(piece: bytes) -> None:

@@ -1,5 +1,5 @@
 """How long `launch` takes to print the id, against the agent's own time to its id: wall time, because
-that is what a person waits for, each in turn with its floor."""
+that is what a user waits for, each in turn with its floor."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from tests.fakes.demo import DemoStage
 LATE = "0.28"
 
 
-class Launched(NamedTuple):
+class LaunchTimes(NamedTuple):
     ours: float
     own: float
 
 
-def measure(root: Path, agentctl: str, rounds: int) -> Launched:
+def measure(root: Path, agentctl: str, rounds: int) -> LaunchTimes:
     """Medians, in seconds."""
     stage = DemoStage(root)
     environ = {**stage.environ, "PYTHONPATH": ":".join(p for p in sys.path if p)}
@@ -34,16 +34,16 @@ def measure(root: Path, agentctl: str, rounds: int) -> Launched:
             directory = root / f"work-{number}"
             directory.mkdir()
             program = [sys.executable, "-m", "agentctl.demo.agent", "--late", LATE, "work 600"]
-            own.append(_to_first_line(program, environ, directory))
+            own.append(measure_first_line(program, environ, directory))
             words = [agentctl, "launch", "demo", "-p", "work 600", "--", "--late", LATE]
-            ours.append(_to_first_line(words, environ, directory))
-            _end(stage)
+            ours.append(measure_first_line(words, environ, directory))
+            end_agents(stage)
     finally:
         stage.close()
-    return Launched(statistics.median(ours), statistics.median(own))
+    return LaunchTimes(statistics.median(ours), statistics.median(own))
 
 
-def _to_first_line(words: list[str], environ: Mapping[str, str], cwd: Path) -> float:
+def measure_first_line(words: list[str], environ: Mapping[str, str], cwd: Path) -> float:
     began = time.perf_counter()
     with subprocess.Popen(words, env=environ, cwd=cwd, stdout=subprocess.PIPE) as child:
         assert child.stdout is not None
@@ -56,6 +56,6 @@ def _to_first_line(words: list[str], environ: Mapping[str, str], cwd: Path) -> f
     return took
 
 
-def _end(stage: Stage) -> None:
-    """The agents of this round, so that the next is measured as the first was."""
+def end_agents(stage: Stage) -> None:
+    """End the agents of this round, so that the next is measured in the same conditions."""
     stage.close()

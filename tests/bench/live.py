@@ -50,12 +50,12 @@ class Troupe:
 
     @property
     def deserted(self) -> dict[str, str]:
-        """An environment in which nobody is seen."""
-        return {**self.environ, "AGENTCTL_CONFINE": f"{MARKER}=nobody"}
+        """An environment in which no agent is visible."""
+        return {**self.environ, "AGENTCTL_CONFINE": f"{MARKER}=none"}
 
     def grow_to(self, count: int, *, transcript: int = 0) -> None:
-        """So many live agents in all, in turn of each kind, each in a directory of its own and with
-        at least so many bytes of transcript."""
+        """Start agents up to `count`, of each kind in turn, each in its own directory and with at least
+        `transcript` bytes of transcript."""
         for number in range(len(self.puppets), count):
             stage = self.stages[number % len(self.stages)]
             puppet = stage.start(stage.work / f"live-{number:03d}", prompt=f"live task {number}")
@@ -70,7 +70,7 @@ class Troupe:
                     puppet.do(step)
 
     def _lengthen(self, stage: Stage, puppet: Puppet, size: int, number: int) -> None:
-        """Earlier turns, written by us as the agent would have."""
+        """Write earlier turns in the format of the agent."""
         rng = random.Random(f"{corpus.SEED}:live:{number}")
         assert puppet.session_id is not None
         now, turns = time.time(), size // TURN
@@ -98,10 +98,10 @@ class Troupe:
         return list(natives.pi_turn(plan, turn, rng, self._bulk, "completed"))
 
     def _lengthen_database(self, plan: Plan, rng: random.Random) -> None:
-        made = natives.Rows((), [], [])
+        rows = natives.Rows((), [], [])
         for turn in range(plan.turns):
-            natives.opencode_turn(plan, turn, rng, self._bulk, made, ending="completed")
+            natives.opencode_turn(plan, turn, rng, self._bulk, rows, ending="completed")
         with sqlite3.connect(corpus.database(self.home), timeout=20) as connection:
-            connection.executemany("insert or ignore into message values (?, ?, ?, ?, ?)", made.messages)
-            connection.executemany("insert or ignore into part values (?, ?, ?, ?, ?, ?)", made.parts)
+            connection.executemany("insert or ignore into message values (?, ?, ?, ?, ?)", rows.messages)
+            connection.executemany("insert or ignore into part values (?, ?, ?, ?, ?, ?)", rows.parts)
         connection.close()

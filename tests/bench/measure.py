@@ -18,12 +18,12 @@ from typing import NamedTuple
 _METER = """
 import json, os, sys
 for line in sys.stdin:
-    asked = json.loads(line)
+    request = json.loads(line)
     opened = [(os.POSIX_SPAWN_OPEN, 0, "/dev/null", os.O_RDONLY, 0)]
-    for fd, path in ((1, asked["out"]), (2, asked["err"])):
+    for fd, path in ((1, request["out"]), (2, request["err"])):
         opened.append((os.POSIX_SPAWN_OPEN, fd, path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600))
-    argv = asked["argv"]
-    pid = os.posix_spawn(argv[0], argv, asked["environ"], file_actions=opened)
+    argv = request["argv"]
+    pid = os.posix_spawn(argv[0], argv, request["environ"], file_actions=opened)
     _, status, used = os.wait4(pid, 0)
     code = os.waitstatus_to_exitcode(status)
     print(json.dumps([code, used.ru_utime + used.ru_stime, used.ru_maxrss]), flush=True)
@@ -45,7 +45,7 @@ class Cost(NamedTuple):
 
 
 class Meter:
-    """Runs commands and tells what each took. Use as a context manager."""
+    """Runs commands and measures each. Use as a context manager."""
 
     def __enter__(self) -> Meter:
         self._process = subprocess.Popen(
@@ -67,8 +67,8 @@ class Meter:
         assert self._process.stdout is not None
         if command.before is not None:
             command.before()
-        asked = {"argv": list(command.argv), "environ": dict(command.environ), "out": out, "err": err}
-        print(json.dumps(asked), file=self._process.stdin, flush=True)
+        request = {"argv": list(command.argv), "environ": dict(command.environ), "out": out, "err": err}
+        print(json.dumps(request), file=self._process.stdin, flush=True)
         answer = self._process.stdout.readline()
         if not answer:
             raise RuntimeError(f"the meter died while running {command.argv}")
@@ -79,13 +79,13 @@ class Meter:
 
     def compare(self, commands: Mapping[str, Command], rounds: int) -> dict[str, Cost]:
         """The cost of each, run in turn `rounds` times, after one round that does not count."""
-        found: dict[str, list[tuple[float, float]]] = {name: [] for name in commands}
+        costs: dict[str, list[tuple[float, float]]] = {name: [] for name in commands}
         for number in range(rounds + 1):
             for name, command in commands.items():
                 used = self.run(command)
                 if number:
-                    found[name].append(used)
-        return {name: _cost(used) for name, used in found.items()}
+                    costs[name].append(used)
+        return {name: _cost(used) for name, used in costs.items()}
 
 
 def _cost(used: Sequence[tuple[float, float]]) -> Cost:

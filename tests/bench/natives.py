@@ -13,7 +13,7 @@ import uuid
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from agentctl.system.clock import rfc3339
+from agentctl.system.clock import format_rfc3339
 
 TEXT = (
     "the test fails because reading a torn line returns None; fix it: def parse(raw: bytes) -> dict: "
@@ -30,14 +30,14 @@ class Plan(NamedTuple):
     id: str
     cwd: str
     prompt: str
-    started: float
-    ended: float
+    started_at: float
+    ended_at: float
     turns: int
     ending: str  # completed, failed, interrupted, killed
 
     def moment(self, turn: int) -> float:
-        """When that turn began; `turns` is the end of the last."""
-        return self.started + (self.ended - self.started) * turn / self.turns
+        """Return when that turn began; for `turns`, the end of the last."""
+        return self.started_at + (self.ended_at - self.started_at) * turn / self.turns
 
 
 class Bulk:
@@ -56,11 +56,11 @@ class Bulk:
 
 
 def _escaped(rng: random.Random, size: int) -> str:
-    known = TEXT.split(" ")
+    choices = TEXT.split(" ")
     words: list[str] = []
     length = 0
     while length < size:
-        word = rng.choice(known)
+        word = rng.choice(choices)
         words.append(word)
         length += len(word) + 1
     return json.dumps(" ".join(words), ensure_ascii=False)[1:-1]
@@ -108,7 +108,7 @@ def claude(plan: Plan, rng: random.Random, bulk: Bulk) -> Iterator[str]:
             {
                 "type": "queue-operation",
                 "operation": "enqueue",
-                "timestamp": rfc3339(plan.started),
+                "timestamp": format_rfc3339(plan.started_at),
                 "sessionId": plan.id,
                 "content": plan.prompt,
             }
@@ -135,7 +135,7 @@ def claude_turn(
 ) -> Iterator[str]:
     at = plan.moment(turn)
     common = {
-        "timestamp": rfc3339(at), "userType": "external", "entrypoint": entry, "cwd": plan.cwd,
+        "timestamp": format_rfc3339(at), "userType": "external", "entrypoint": entry, "cwd": plan.cwd,
         "sessionId": plan.id, "version": "2.1.325", "gitBranch": "main",
     }  # fmt: skip
     tail = json.dumps(common, separators=(",", ":"))[1:]
@@ -152,8 +152,8 @@ def claude_turn(
     for call in range(rng.randrange(1, 5)):
         yield _claude_request(plan, rng, at)
         used = f"toolu_{rng.getrandbits(96):024x}"
-        said = f'{{"type":"tool_use","id":"{used}","name":"Bash","input":{{"command":"make check","description":"{call}"}}}}'
-        yield _claude_assistant(rng, said, "tool_use", tail)
+        content = f'{{"type":"tool_use","id":"{used}","name":"Bash","input":{{"command":"make check","description":"{call}"}}}}'
+        yield _claude_assistant(rng, content, "tool_use", tail)
         yield (
             f'{{"parentUuid":"{parent}","isSidechain":false,"type":"user","message":{{"role":"user","content":'
             f'[{{"tool_use_id":"{used}","type":"tool_result","content":"{bulk.piece(rng)}","is_error":false}}]}},'
@@ -179,8 +179,8 @@ def claude_turn(
             f'"error":"server_error","isApiErrorMessage":true,"apiErrorStatus":529,"uuid":"{random_uuid(rng)}",{tail}\n'
         )
     else:
-        said = f'{{"type":"text","text":"{bulk.piece(rng)}"}}'
-        yield _claude_assistant(rng, said, "end_turn", tail)
+        content = f'{{"type":"text","text":"{bulk.piece(rng)}"}}'
+        yield _claude_assistant(rng, content, "end_turn", tail)
         if entry == "cli":
             yield (
                 f'{{"parentUuid":"{parent}","isSidechain":false,"type":"system","subtype":"turn_duration",'
@@ -206,7 +206,7 @@ def _claude_bookkeeping(plan: Plan, parent: str, bulk: Bulk, tail: str) -> Itera
 
 def _claude_request(plan: Plan, rng: random.Random, at: float) -> str:
     return (
-        f'{{"type":"api-request","sessionId":"{plan.id}","id":"{random_uuid(rng)}","timestamp":"{rfc3339(at)}",'
+        f'{{"type":"api-request","sessionId":"{plan.id}","id":"{random_uuid(rng)}","timestamp":"{format_rfc3339(at)}",'
         f'"version":"2.1.325","querySource":"repl_main_thread","params":{{"model":"claude-opus-5-5","betas":'
         f'["claude-code-20250219","interleaved-thinking-2025-05-14","effort-2025-11-24"],"max_tokens":128000}},'
         f'"keep":0,"tail":["{rng.getrandbits(256):064x}","{rng.getrandbits(256):064x}"],'
@@ -232,7 +232,7 @@ def _claude_cost(plan: Plan) -> dict[str, Any]:
     }  # fmt: skip
     return {
         "type": "cost-state", "sessionId": plan.id, "totalCostUSD": 0.0021, "totalAPIDuration": 76,
-        "totalDuration": 480, "startTime": int(plan.started * 1000),
+        "totalDuration": 480, "startTime": int(plan.started_at * 1000),
         "modelUsage": {"claude-opus-5-5": usage},
     }  # fmt: skip
 
@@ -241,7 +241,7 @@ def _claude_cost(plan: Plan) -> dict[str, Any]:
 
 
 def codex(plan: Plan, rng: random.Random, bulk: Bulk) -> Iterator[str]:
-    start = rfc3339(plan.started)
+    start = format_rfc3339(plan.started_at)
     yield (
         f'{{"timestamp":"{start}","ordinal":0,"type":"session_meta","payload":{{"session_id":"{plan.id}",'
         f'"id":"{plan.id}","timestamp":"{start}","cwd":{json.dumps(plan.cwd)},"originator":"codex_exec",'
@@ -256,7 +256,7 @@ def codex(plan: Plan, rng: random.Random, bulk: Bulk) -> Iterator[str]:
 
 def codex_turn(plan: Plan, turn: int, rng: random.Random, bulk: Bulk, ending: str) -> Iterator[str]:
     at = plan.moment(turn)
-    head = f'{{"timestamp":"{rfc3339(at)}","ordinal":{turn + 1},"type":'
+    head = f'{{"timestamp":"{format_rfc3339(at)}","ordinal":{turn + 1},"type":'
     turn_id = timed_uuid(rng, at)
     passed = f'"internal_chat_message_metadata_passthrough":{{"turn_id":"{turn_id}"}}'
     total = f'{{"input_tokens":{2009 * (turn + 1)},"cached_input_tokens":200,"output_tokens":20,"total_tokens":2029}}'
@@ -271,9 +271,9 @@ def codex_turn(plan: Plan, turn: int, rng: random.Random, bulk: Bulk, ending: st
     )
     content = f'[{{"type":"input_text","text":{prompt}}}]'
     yield f'{head}"response_item","payload":{{"type":"message","role":"user","content":{content},{passed}}}}}\n'
-    said = f'[{{"type":"text","text":{prompt},"text_elements":[]}}]'
+    content = f'[{{"type":"text","text":{prompt},"text_elements":[]}}]'
     yield _codex_item(
-        head, plan, turn_id, f'"type":"UserMessage","id":"{random_uuid(rng)}","content":{said}'
+        head, plan, turn_id, f'"type":"UserMessage","id":"{random_uuid(rng)}","content":{content}'
     )
     for _ in range(rng.randrange(1, 6)):
         call = f"call_{rng.getrandbits(32):08x}"
@@ -298,9 +298,9 @@ def codex_turn(plan: Plan, turn: int, rng: random.Random, bulk: Bulk, ending: st
         yield f'{head}"event_msg","payload":{{"type":"turn_aborted","turn_id":"{turn_id}","reason":"interrupted"}}}}\n'
         return
     answer = bulk.piece(rng)
-    said = f'[{{"type":"Text","text":"{answer}"}}]'
+    content = f'[{{"type":"Text","text":"{answer}"}}]'
     yield _codex_item(
-        head, plan, turn_id, f'"type":"AgentMessage","id":"{random_uuid(rng)}","content":{said}'
+        head, plan, turn_id, f'"type":"AgentMessage","id":"{random_uuid(rng)}","content":{content}'
     )
     error = (
         '"error":{"message":"high demand","codex_error_info":"internal_server_error"},'
@@ -328,7 +328,7 @@ def pi_slug(cwd: str) -> str:
 
 
 def pi(plan: Plan, rng: random.Random, bulk: Bulk) -> Iterator[str]:
-    start = rfc3339(plan.started)
+    start = format_rfc3339(plan.started_at)
     yield line({"type": "session", "version": 3, "id": plan.id, "timestamp": start, "cwd": plan.cwd})
     first = f"{rng.getrandbits(32):08x}"
     yield line(
@@ -342,7 +342,7 @@ def pi(plan: Plan, rng: random.Random, bulk: Bulk) -> Iterator[str]:
         }
     )
     system = f'{{"role":"system","content":"","sections":{{"preamble":"{bulk.listing}"}}}}'
-    yield _pi_message(rng, plan.started, system)
+    yield _pi_message(rng, plan.started_at, system)
     for turn in range(plan.turns):
         last = turn == plan.turns - 1
         yield from pi_turn(plan, turn, rng, bulk, plan.ending if last else "completed")
@@ -384,7 +384,7 @@ def _pi_assistant(content: str, stop: str) -> str:
 def _pi_message(rng: random.Random, at: float, message: str) -> str:
     return (
         f'{{"type":"message","id":"{rng.getrandbits(32):08x}","parentId":"{rng.getrandbits(32):08x}",'
-        f'"timestamp":"{rfc3339(at)}","message":{message}}}\n'
+        f'"timestamp":"{format_rfc3339(at)}","message":{message}}}\n'
     )
 
 
@@ -400,17 +400,17 @@ class Rows(NamedTuple):
 
 
 def opencode(plan: Plan, rng: random.Random, bulk: Bulk) -> Rows:
-    started, ended = int(plan.started * 1000), int(plan.ended * 1000)
+    started_at, ended_at = int(plan.started_at * 1000), int(plan.ended_at * 1000)
     model = '{"id":"fake-1","providerID":"fake","variant":"default"}'
     session = (
         plan.id, "global", "quiet-harbor", plan.cwd, "", plan.prompt[:40], "1.18.33",
-        0.0077 * plan.turns, 7676, 7, 3, "build", model, started, ended,
+        0.0077 * plan.turns, 7676, 7, 3, "build", model, started_at, ended_at,
     )  # fmt: skip
-    made = Rows(session, [], [])
+    rows = Rows(session, [], [])
     for turn in range(plan.turns):
         last = turn == plan.turns - 1
-        opencode_turn(plan, turn, rng, bulk, made, ending=plan.ending if last else "completed")
-    return made
+        opencode_turn(plan, turn, rng, bulk, rows, ending=plan.ending if last else "completed")
+    return rows
 
 
 def opencode_turn(
@@ -422,34 +422,34 @@ def opencode_turn(
     def part(message: str, data: str) -> None:
         into.parts.append((opencode_id("prt", rng, at), message, plan.id, ms, ms, data))
 
-    asked = opencode_id("msg", rng, at)
+    question = opencode_id("msg", rng, at)
     user = (
         f'{{"role":"user","time":{{"created":{ms}}},"agent":"build",'
         f'"model":{{"providerID":"fake","modelID":"fake-1"}},"summary":{{"diffs":[]}}}}'
     )
-    into.messages.append((asked, plan.id, ms, ms, user))
+    into.messages.append((question, plan.id, ms, ms, user))
     prompt = json.dumps(plan.prompt if turn == 0 else "go on")
-    part(asked, f'{{"type":"text","text":{prompt}}}')  # compact, as OpenCode writes it
+    part(question, f'{{"type":"text","text":{prompt}}}')  # compact, as OpenCode writes it
     end = {
         "completed": f'"completed":{ms + 900}}},"finish":"stop"',
         "failed": f'"completed":{ms + 900}}},"error":{{"name":"APIError","data":{{"message":"error 400"}}}}',
         "interrupted": f'"completed":{ms + 900}}},"error":{{"name":"MessageAbortedError","data":{{}}}}',
         "killed": '"x":0}',
     }[ending]
-    answered = opencode_id("msg", rng, at + 0.6)
+    answer = opencode_id("msg", rng, at + 0.6)
     assistant = (
-        f'{{"parentID":"{asked}","role":"assistant","mode":"build","agent":"build","path":{{"cwd":{json.dumps(plan.cwd)}}},'
+        f'{{"parentID":"{question}","role":"assistant","mode":"build","agent":"build","path":{{"cwd":{json.dumps(plan.cwd)}}},'
         f'"cost":0.0077,"tokens":{{"total":7686,"input":7676,"output":7,"reasoning":0,"cache":{{"write":0,"read":3}}}},'
         f'"modelID":"fake-1","providerID":"fake","time":{{"created":{ms + 600},{end}}}'
     )
-    into.messages.append((answered, plan.id, ms + 600, ms + 900, assistant))
-    part(answered, '{"type":"step-start","snapshot":"aa0173fca1d4256439ddf37636c5e77ad81a809b"}')
+    into.messages.append((answer, plan.id, ms + 600, ms + 900, assistant))
+    part(answer, '{"type":"step-start","snapshot":"aa0173fca1d4256439ddf37636c5e77ad81a809b"}')
     for _ in range(rng.randrange(1, 4)):
         part(
-            answered,
+            answer,
             f'{{"type":"tool","tool":"bash","callID":"call_{rng.getrandbits(16):04x}","state":{{"status":"completed",'
             f'"input":{{"command":"make check"}},"output":"{bulk.piece(rng)}","metadata":{{"exit":0}},"title":"make",'
             f'"time":{{"start":{ms},"end":{ms}}}}}}}',
         )
-    part(answered, f'{{"type":"text","text":"{bulk.piece(rng)}","time":{{"start":{ms},"end":{ms}}}}}')
-    part(answered, '{"type":"step-finish","reason":"stop","cost":0.0077}')
+    part(answer, f'{{"type":"text","text":"{bulk.piece(rng)}","time":{{"start":{ms},"end":{ms}}}}}')
+    part(answer, '{"type":"step-finish","reason":"stop","cost":0.0077}')

@@ -35,17 +35,17 @@ SCANS = 20
 
 
 def scan_row(home: Path) -> Row:
-    """Before an open turn counts as killed: who has files of the agent open to write. Once for a look
-    in which there is such a turn; against reading the process table, which every look does."""
+    """The search for processes that have an agent's files open to write, which precedes the verdict that
+    an open turn was killed. Its floor is reading the process table, which every look does."""
     table = proc.read_table()
     began = time.process_time()
     for _ in range(SCANS):
         proc.read_table()
-    read = time.process_time()
+    table_done = time.process_time()
     for _ in range(SCANS):
-        list(file_holders.writers_below(proc.read_table().values(), [str(home)]))
-    scanned = time.process_time() - read
-    floor = (read - began) * 1000 / SCANS
+        list(file_holders.find_writers(proc.read_table().values(), [str(home)]))
+    scanned = time.process_time() - table_done
+    floor = (table_done - began) * 1000 / SCANS
     what = f"look for writers among {len(table)} processes, the table included"
     return Row(what, scanned * 1000 / SCANS, floor, 12)
 
@@ -66,7 +66,9 @@ class Bench:
         yield from self.daemon()
 
     def daemon(self) -> Iterator[Row]:
-        return watched.rows(self.root, self.scale.watching, self.scale.flood, self.notes)
+        environ = {"HOME": str(self.root), "PATH": "/usr/bin:/bin"}
+        floor = self.meter.compare({"bare": bare(environ)}, self.scale.rounds)["bare"].cpu * 1000
+        return watched.rows(self.root, self.scale.watching, self.scale.flood, self.notes, floor)
 
     def _start_up(self) -> Iterator[Row]:
         environ = {"HOME": str(self.root), "PATH": "/usr/bin:/bin"}
@@ -101,30 +103,30 @@ class Bench:
             yield from self._everything(troupes[largest], built[largest], now)
             for troupe in troupes.values():
                 troupe.grow_to(scale.live)
-            self._tell(troupes[largest], built[largest])
+            self._note_history(troupes[largest], built[largest])
             yield from self._list_beside_history(troupes)
             yield from self._one_of_many(troupes[largest], built[largest])
             yield scan_row(built[largest].home)
             yield from self._memory(troupes[largest], built[largest])
 
-    def _tell(self, troupe: Troupe, made: Corpus) -> None:
-        """What the commands measured below answer: a measure of a wrong answer is worth nothing."""
+    def _note_history(self, troupe: Troupe, history: Corpus) -> None:
+        """Note the answers of the commands measured below: a wrong answer makes the cost worthless."""
         everything = self._answer(ours(troupe.environ, "list", "-a", "--json"))
-        expected, found = sum(map(len, made.ids.values())), len(everything["sessions"])
+        expected, count = sum(map(len, history.ids.values())), len(everything["sessions"])
         problems = len(everything["problems"])
         self.notes.append(
-            f"{expected} ended sessions in {made.bytes >> 20} MB and {len(troupe.puppets)} live agents: "
-            f"`list -a` finds {found} sessions and {problems} problems"
+            f"{expected} ended sessions in {history.bytes >> 20} MB and {len(troupe.puppets)} live "
+            f"agents: `list -a` finds {count} sessions and {problems} problems"
         )
-        self._tell_living(troupe)
+        self._note_live_agents(troupe)
 
-    def _tell_living(self, troupe: Troupe) -> None:
-        found = self._answer(ours(troupe.environ, "list", "--json"))
-        bound = [s for s in found["sessions"] if s["id"] is not None]
+    def _note_live_agents(self, troupe: Troupe) -> None:
+        listing = self._answer(ours(troupe.environ, "list", "--json"))
+        bound = [s for s in listing["sessions"] if s["id"] is not None]
         states = ", ".join(sorted({s["status"] for s in bound}))
         self.notes.append(
             f"{len(troupe.puppets)} live agents: `list` finds {len(bound)} with a session ({states}) "
-            f"and {len(found['problems'])} problems"
+            f"and {len(listing['problems'])} problems"
         )
 
     def _list_beside_history(self, troupes: Mapping[int, Troupe]) -> Iterator[Row]:
@@ -141,28 +143,31 @@ class Bench:
         most, least = cost[str(sizes[-1])].cpu * 1000, cost[str(sizes[0])].cpu * 1000
         yield Row(f"list, history {sizes[-1]} against {sizes[0]}", most, least, 1.1)
 
-    def _one_of_many(self, troupe: Troupe, made: Corpus) -> Iterator[Row]:
-        chosen = {agent: ids[len(ids) // 2] for agent, ids in made.ids.items() if ids}
-        living = next(p.session_id for _, p in troupe.puppets if p.session_id is not None)
-        chosen["live"] = living
-        for verb in ("status", "why", "peek"):
-            commands = {"list": ours(troupe.environ, "list")}
-            commands |= {agent: ours(troupe.environ, verb, id_) for agent, id_ in chosen.items()}
+    def _one_of_many(self, troupe: Troupe, history: Corpus) -> Iterator[Row]:
+        size = self.scale.histories[-1]
+        chosen = {agent: ids[len(ids) // 2] for agent, ids in history.ids.items() if ids}
+        live = next(p.session_id for _, p in troupe.puppets if p.session_id is not None)
+        for verb in ("status", "why", "peek", "logs", "stop --dry-run"):
+            words = verb.split()
+            commands = {"list": ours(troupe.environ, "list"), "live": ours(troupe.environ, *words, live)}
+            if verb in ("status", "why", "peek"):
+                commands |= {agent: ours(troupe.environ, *words, id_) for agent, id_ in chosen.items()}
             cost = self.meter.compare(commands, self.scale.rounds // 2 + 1)
-            floor = cost.pop("list").cpu * 1000
-            worst = max(cost, key=lambda name: cost[name].cpu)
-            what = f"{verb} of one in {self.scale.histories[-1]}, worst: {worst}"
-            yield Row(what, cost[worst].cpu * 1000, floor, 1.5)
+            floor, of_live = cost.pop("list").cpu * 1000, cost.pop("live").cpu * 1000
+            yield Row(f"{verb} of a live one beside {size}", of_live, floor, 1.2)
+            if cost:
+                worst = max(cost, key=lambda name: cost[name].cpu)
+                yield Row(f"{verb} of one in {size}, worst: {worst}", cost[worst].cpu * 1000, floor, 1.5)
 
-    def _everything(self, troupe: Troupe, made: Corpus, now: float) -> Iterator[Row]:
-        """History alone, as the floors read it: without the live agents, who have rows of their own."""
+    def _everything(self, troupe: Troupe, history: Corpus, now: float) -> Iterator[Row]:
+        """History alone, as the floors read it: the live agents have rows of their own."""
         environ = troupe.environ
         cache = Path(environ["AGENTCTL_HOME"]) / "cache"
         since = str(now - SINCE_DAYS * 86400)
         words = ("list", "-a", "--since", f"{SINCE_DAYS}d", "--json")
         size = self.scale.histories[-1]
         commands = {
-            "stat": floor_program(environ, "stat", str(made.home), since),
+            "stat": floor_program(environ, "stat", str(history.home), since),
             "warm": ours(environ, *words),
         }
         cost = self.meter.compare(commands, self.scale.slow_rounds)
@@ -171,7 +176,7 @@ class Bench:
             cost["warm"].cpu * 1000, cost["stat"].cpu * 1000, 5,
         )  # fmt: skip
         commands = {
-            "read": floor_program(environ, "read", str(made.home), since),
+            "read": floor_program(environ, "read", str(history.home), since),
             "cold": ours(environ, *words)._replace(before=lambda: forget(cache)),
         }
         cost = self.meter.compare(commands, self.scale.slow_rounds)
@@ -180,13 +185,15 @@ class Bench:
             cost["cold"].cpu * 1000, cost["read"].cpu * 1000, 3,
         )  # fmt: skip
 
-    def _memory(self, troupe: Troupe, made: Corpus) -> Iterator[Row]:
-        giant = made.ids["claude-code"][-1]
-        asked = {"list": ("list",), "list --json": ("list", "--json"), "doctor": ("doctor",)}
+    def _memory(self, troupe: Troupe, history: Corpus) -> Iterator[Row]:
+        giant = history.ids["claude-code"][-1]
+        commands = {"list": ("list",), "list --json": ("list", "--json"), "doctor": ("doctor",)}
         for verb in ("status", "why", "peek", "logs"):
-            asked |= {f"{verb} of {agent}": (verb, ids[0]) for agent, ids in made.ids.items() if ids}
-            asked[f"{verb} of 5 GB"] = (verb, giant)
-        used = {name: self._memory_of(troupe, words) for name, words in asked.items()}
+            commands |= {
+                f"{verb} of {agent}": (verb, ids[0]) for agent, ids in history.ids.items() if ids
+            }
+            commands[f"{verb} of 5 GB"] = (verb, giant)
+        used = {name: self._memory_of(troupe, words) for name, words in commands.items()}
         worst = max(used, key=lambda name: used[name])
         yield Row(f"memory of a read verb, worst: {worst}", used[worst], None, 40, "MB")
         yield Row("memory of list", used["list"], None, 40, "MB")
@@ -209,7 +216,7 @@ class Bench:
         with Troupe(stage) as troupe:
             for count in self.scale.crowds:
                 troupe.grow_to(count, transcript=self.scale.transcript)
-                self._tell_living(troupe)
+                self._note_live_agents(troupe)
                 commands = {"bare": bare(troupe.environ), "list": ours(troupe.environ, "list")}
                 cost = self.meter.compare(commands, self.scale.rounds // 2 + 1)
                 limit = 14 if count == self.scale.crowds[-1] else None
@@ -252,17 +259,17 @@ def forget(cache: Path) -> None:
 
 
 def measure(scale: Scale, root: Path, *, daemon: bool = False) -> tuple[list[Row], list[str]]:
-    """Rows as they come are printed; all are returned, with notes on what was there."""
+    """Print each row when it is measured. Return all, with notes on what was measured."""
     rows = []
     with Meter() as meter:
         bench = Bench(meter, root, scale)
         for row in bench.daemon() if daemon else bench.rows():
             rows.append(row)
-            print(told(row.cells()), flush=True)
+            print(format_cells(row.cells()), flush=True)
     return rows, bench.notes
 
 
-def told(cells: list[str]) -> str:
+def format_cells(cells: list[str]) -> str:
     what, *rest = cells
     return f"{what:<52}" + "".join(f"{cell:>11}" for cell in rest)
 
@@ -289,7 +296,7 @@ def main() -> int:
     parser.add_argument("--daemon", action="store_true", help="only what the daemon costs as it watches")
     parser.add_argument("--check", action="store_true", help="exit 1 when a limit is missed")
     arguments = parser.parse_args()
-    print(told(["what", "ours", "floor", "ratio", "limit", ""]))
+    print(format_cells(["what", "ours", "floor", "ratio", "limit", ""]))
     with tempfile.TemporaryDirectory(prefix="agentctl-bench-") as directory:
         scale = QUICK if arguments.quick else Scale()
         rows, notes = measure(scale, Path(directory), daemon=arguments.daemon)

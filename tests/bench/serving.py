@@ -25,7 +25,7 @@ class Served(NamedTuple):
     """Milliseconds for each call."""
 
     client: float
-    daemon: float  # all it did meanwhile, its own watching included
+    daemon: float  # all its work meanwhile, with its own watching
     bare: float
 
     @property
@@ -34,27 +34,27 @@ class Served(NamedTuple):
 
 
 def measure(meter: Meter, agentctl: str, environ: Mapping[str, str], *, blocks: int = BLOCKS) -> Served:
-    asking = Command([agentctl, "list"], environ)
+    listing = Command([agentctl, "list"], environ)
     bare = Command([sys.executable, "-I", "-c", "pass"], environ)
-    with served(environ) as daemon:
+    with run_daemon(environ) as daemon:
         check(agentctl, environ)
-        until(lambda: _settled(environ["HOME"]), "every file is old enough to be remembered")
-        for command in (asking, bare, asking):
+        until(lambda: is_settled(environ["HOME"]), "every file is old enough to be remembered")
+        for command in (listing, bare, listing):
             meter.run(command)
-        client, floor, answered = [], [], 0.0
+        client, floor, daemon_seconds = [], [], 0.0
         for _ in range(blocks):
             floor += [meter.run(bare)[0] for _ in range(BLOCK)]
-            before = cpu_of(daemon.pid)
-            client += [meter.run(asking)[0] for _ in range(BLOCK)]
-            answered += cpu_of(daemon.pid) - before
+            before = read_cpu_seconds(daemon.pid)
+            client += [meter.run(listing)[0] for _ in range(BLOCK)]
+            daemon_seconds += read_cpu_seconds(daemon.pid) - before
         check(agentctl, environ)
     ms = 1000 / (blocks * BLOCK)
-    return Served(sum(client) * ms, answered * ms, statistics.mean(floor) * 1000)
+    return Served(sum(client) * ms, daemon_seconds * ms, statistics.mean(floor) * 1000)
 
 
 @contextmanager
-def served(environ: Mapping[str, str]) -> Iterator[subprocess.Popen[bytes]]:
-    """A daemon of this environment; ended with the block."""
+def run_daemon(environ: Mapping[str, str]) -> Iterator[subprocess.Popen[bytes]]:
+    """Run a daemon of this environment, for the block."""
     with subprocess.Popen(
         [sys.executable, "-m", "agentctl.daemon"],
         env=dict(environ),
@@ -71,21 +71,21 @@ def served(environ: Mapping[str, str]) -> Iterator[subprocess.Popen[bytes]]:
 
 
 def check(agentctl: str, environ: Mapping[str, str]) -> None:
-    """A measure of a client that looks itself is worth nothing."""
-    told = subprocess.run(
+    """Raise an error if the client looks itself: its cost would be another one."""
+    ran = subprocess.run(
         [agentctl, "list"], env={**environ, "AGENTCTL_DEBUG": "1"}, capture_output=True, check=True
     )
-    if told.stderr:
-        raise RuntimeError(f"not answered by the daemon: {told.stderr.decode()}")
+    if ran.stderr:
+        raise RuntimeError(f"not answered by the daemon: {ran.stderr.decode()}")
 
 
-def cpu_of(pid: int) -> float:
-    """Seconds that the process has worked, all its threads together."""
+def read_cpu_seconds(pid: int) -> float:
+    """Return the CPU seconds of the process, of all its threads together."""
     fields = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
-def _settled(home: str) -> bool:
+def is_settled(home: str) -> bool:
     latest = 0.0
     for directory, _, names in os.walk(home):
         for name in names:

@@ -1,5 +1,5 @@
 """How long `stop` of an idle agent takes, against the least that would end it: an interpreter that opens
-the process, signals it and waits for its end. Wall time, because that is what a person waits for, each
+the process, signals it and waits for its end. Wall time, because that is what a user waits for, each
 in turn with its floor."""
 
 from __future__ import annotations
@@ -22,28 +22,30 @@ select.select([fd], [], [])
 """
 
 
-class Took(NamedTuple):
+class StopTimes(NamedTuple):
     ours: float
     least: float
 
 
-def measure(root: Path, agentctl: str, rounds: int) -> Took:
+def measure(root: Path, agentctl: str, rounds: int) -> StopTimes:
     """Medians, in seconds."""
     stage = DemoStage(root)
     ours, least = [], []
     try:
         for _ in range(rounds):
-            agent = _idle(stage)
-            least.append(_took([sys.executable, "-I", "-c", _LEAST, str(agent[0])], stage.environ))
-            agent = _idle(stage)
-            ours.append(_took([agentctl, "stop", agent[1]], stage.environ))
+            agent = start_idle_agent(stage)
+            least.append(
+                measure_seconds([sys.executable, "-I", "-c", _LEAST, str(agent[0])], stage.environ)
+            )
+            agent = start_idle_agent(stage)
+            ours.append(measure_seconds([agentctl, "stop", agent[1]], stage.environ))
             stage.close()
     finally:
         stage.close()
-    return Took(statistics.median(ours), statistics.median(least))
+    return StopTimes(statistics.median(ours), statistics.median(least))
 
 
-def _idle(stage: DemoStage) -> tuple[int, str]:
+def start_idle_agent(stage: DemoStage) -> tuple[int, str]:
     puppet = stage.start()
     puppet.do("work")
     puppet.do("rest")
@@ -51,7 +53,7 @@ def _idle(stage: DemoStage) -> tuple[int, str]:
     return puppet.pid, puppet.session_id
 
 
-def _took(words: list[str], environ: Mapping[str, str]) -> float:
+def measure_seconds(words: list[str], environ: Mapping[str, str]) -> float:
     began = time.perf_counter()
     subprocess.run(words, env=environ, stdout=subprocess.DEVNULL, check=True)
     return time.perf_counter() - began

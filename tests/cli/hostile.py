@@ -18,12 +18,12 @@ ALL = f"{ESCAPES} {INVISIBLE} {BREAKS} {WIDE} {MARKS} {RIGHT_TO_LEFT} {BROKEN}"
 
 
 def harmful(text: str) -> list[str]:
-    """The characters in it that a terminal would obey, or hide."""
+    """Return the characters that a terminal would obey, or hide."""
     return [c for c in text if c != "\n" and unicodedata.category(c) in ("Cc", "Cf", "Cs", "Zl", "Zp")]
 
 
 def poison(stage: Stage, puppet: Puppet, text: str = ALL) -> Path:
-    """Have everything that its journal says, say that."""
+    """Write this text into every field of the session's journal, and return its path."""
     path = stage.home / ".demo-agent" / "sessions" / f"{puppet.session_id}.jsonl"
     records = [json.loads(line) for line in path.read_text().splitlines()]
     for record in records:

@@ -1,5 +1,5 @@
 """Reads our own source for what is printed: an expression is harmless if all of it went through
-`one_line` or the like, or is a number, or is a text of our own.
+`clean_line` or the like, or is a number, or is a text of our own.
 
 No proof: a function is believed by its name (TRUSTED). But a new `print(f"… {title}")` is found.
 """
@@ -12,39 +12,46 @@ from pathlib import Path
 
 # They make any text harmless, or return nothing but numbers and words of our own.
 CLEANING = {
-    "one_line", "many_lines", "dumps", "render", "len", "int", "sum", "max", "width", "age", "columns",
-    "strftime",
+    "clean_line", "clean_lines", "dumps", "render", "len", "int", "sum", "max", "measure_width",
+    "format_age",
+    "terminal_columns", "strftime",
 }  # fmt: skip
 # They return what their argument was, cut or coloured.
-KEEPING = {"paint", "cut", "cut_front", "cut_middle", "pad", "list", "sorted", "tilde", "partition"}
+KEEPING = {
+    "paint", "cut", "cut_front", "cut_middle", "pad", "list", "sorted", "shorten_home", "partition",
+    "split",
+}  # fmt: skip
 # Functions of our own whose lines have tests with hostile text.
 TRUSTED = {
-    "name", "short_ids", "how_it_ended", "footer", "told", "lines", "line", "headline", "help_text",
-    "format_help", "script", "_left", "_line", "_lines", "_evidence", "_summary", "_many", "_screen",
-    "text", "comment",
+    "wire_name", "session_name", "short_ids", "format_problems",
+    "format_problem", "format_outcome", "format_state",
+    "lines", "line", "headline", "result_lines", "_remaining_lines", "comparison_lines",
+    "dry_run_text", "list_lines", "status_lines", "message_lines", "render_event",
+    "help_text", "format_help", "script", "render_text", "render_comment", "_redraw",
+    "_left", "_line", "_result_line", "_lines", "_evidence", "_summary", "_many", "_screen",
 }  # fmt: skip
 # Attributes with numbers, with words of our own (also by our own socket), and with the kernel's.
 BELIEVED = {"pid", "code", "seconds", "how", "level", "signals", "version", "strerror"}
 
 
 def offences(path: Path) -> Iterator[tuple[str, str]]:
-    """Each print of something that nobody has made harmless: the file's name, and what it is."""
+    """Yield each printed expression that was not made harmless, after the name of its file."""
     tree = ast.parse(path.read_text())
     for function in ast.walk(tree):
         if isinstance(function, ast.FunctionDef):
-            for call in _own(function, ast.Call):
-                for argument in _printed(call):
-                    if not Reader(function).harmless(argument):
+            for call in _own_calls(function, ast.Call):
+                for argument in _printed_arguments(call):
+                    if not Reader(function).is_harmless(argument):
                         yield path.name, ast.unparse(argument)
 
 
 def respell(expression: str) -> str:
-    """As `offences` spells it: each Python has its own quotes."""
+    """Spell an expression as `offences` does: each Python has its own quotes."""
     return ast.unparse(ast.parse(expression, mode="eval"))
 
 
-def _own(function: ast.FunctionDef, kind: type[ast.Call]) -> Iterator[ast.Call]:
-    """In this function, and not in one inside it."""
+def _own_calls(function: ast.FunctionDef, kind: type[ast.Call]) -> Iterator[ast.Call]:
+    """Yield the calls in this function, and not those in a function inside it."""
     queue: list[ast.AST] = list(function.body)
     while queue:
         node = queue.pop()
@@ -55,7 +62,7 @@ def _own(function: ast.FunctionDef, kind: type[ast.Call]) -> Iterator[ast.Call]:
         queue += ast.iter_child_nodes(node)
 
 
-def _printed(call: ast.Call) -> list[ast.expr]:
+def _printed_arguments(call: ast.Call) -> list[ast.expr]:
     name = ast.unparse(call.func)
     if name == "print" or name in ("sys.stdout.write", "sys.stderr.write", "KeyboardInterrupt"):
         return call.args
@@ -63,7 +70,7 @@ def _printed(call: ast.Call) -> list[ast.expr]:
 
 
 class Reader:
-    """One function, read for what its names hold."""
+    """One function, with the values of its names."""
 
     def __init__(self, function: ast.FunctionDef) -> None:
         self._values: dict[str, list[ast.expr]] = {}
@@ -86,50 +93,52 @@ class Reader:
             for each in target.elts:
                 self._note(each, value)
 
-    def harmless(self, node: ast.expr | None, seen: frozenset[str] = frozenset()) -> bool:
+    def is_harmless(self, node: ast.expr | None, visited: frozenset[str] = frozenset()) -> bool:
         match node:
             case None | ast.Constant():
                 return True
             case ast.JoinedStr(values=parts) | ast.List(elts=parts) | ast.Tuple(elts=parts):
-                return all(self.harmless(part, seen) for part in parts)
+                return all(self.is_harmless(part, visited) for part in parts)
             case ast.FormattedValue(value=value, format_spec=spec):
-                return _numeric(spec) or self.harmless(value, seen)
+                return _is_numeric(spec) or self.is_harmless(value, visited)
             case ast.Starred(value=value) | ast.Subscript(value=value):
-                return self.harmless(value, seen)
+                return self.is_harmless(value, visited)
             case ast.BinOp(left=left, right=right):
-                return self.harmless(left, seen) and self.harmless(right, seen)
+                return self.is_harmless(left, visited) and self.is_harmless(right, visited)
             case ast.BoolOp(values=values):
-                return all(self.harmless(value, seen) for value in values)
+                return all(self.is_harmless(value, visited) for value in values)
             case ast.IfExp(body=body, orelse=orelse):
-                return self.harmless(body, seen) and self.harmless(orelse, seen)
+                return self.is_harmless(body, visited) and self.is_harmless(orelse, visited)
             case ast.GeneratorExp(elt=part) | ast.ListComp(elt=part):
-                return self.harmless(part, seen)
+                return self.is_harmless(part, visited)
             case ast.Name(id=name):
-                return name.isupper() or name.startswith("__") or self._held(name, seen)
+                return name.isupper() or name.startswith("__") or self._is_harmless_name(name, visited)
             case ast.Attribute(attr=name):
                 return name in BELIEVED or name.isupper()
             case ast.Call(func=function, args=arguments):
-                return self._called(function, arguments, seen)
+                return self._is_harmless_call(function, arguments, visited)
         return False
 
-    def _held(self, name: str, seen: frozenset[str]) -> bool:
+    def _is_harmless_name(self, name: str, visited: frozenset[str]) -> bool:
         values = self._values.get(name, [])
-        if name in seen or not values:
-            return name in seen
-        return all(self.harmless(value, seen | {name}) for value in values)
+        if name in visited or not values:
+            return name in visited
+        return all(self.is_harmless(value, visited | {name}) for value in values)
 
-    def _called(self, function: ast.expr, arguments: list[ast.expr], seen: frozenset[str]) -> bool:
+    def _is_harmless_call(
+        self, function: ast.expr, arguments: list[ast.expr], visited: frozenset[str]
+    ) -> bool:
         name = function.attr if isinstance(function, ast.Attribute) else ast.unparse(function)
         if name in CLEANING | TRUSTED:
             return True
         if name == "join":
-            return all(self.harmless(argument, seen) for argument in arguments)
+            return all(self.is_harmless(argument, visited) for argument in arguments)
         if name in ("rstrip", "strip", "ljust", "removeprefix"):
             assert isinstance(function, ast.Attribute)
-            return self.harmless(function.value, seen)
-        return name in KEEPING and self.harmless(arguments[0] if arguments else None, seen)
+            return self.is_harmless(function.value, visited)
+        return name in KEEPING and self.is_harmless(arguments[0] if arguments else None, visited)
 
 
-def _numeric(spec: ast.expr | None) -> bool:
+def _is_numeric(spec: ast.expr | None) -> bool:
     """`{seconds:.1f}` is a number, or an error."""
     return spec is not None and ast.unparse(spec).rstrip("'\"")[-1:] in "dfgeE%"

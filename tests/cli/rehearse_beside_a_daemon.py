@@ -1,6 +1,7 @@
-"""Runs inside a pid namespace of its own, where nobody else's agents are: a daemon looks on, sessions of
-a fake Claude Code begin and end before and after a rehearsal, and nobody is told of the rehearsal.
-Called by verbs/test_doctor.py with a directory."""
+"""Rehearse beside a daemon, in a pid namespace of our own, where no other agents run.
+
+Sessions of a fake Claude Code begin and end before and after the rehearsal. The daemon records them and
+notifies of them, and of nothing in the rehearsal. verbs/test_doctor.py runs this with a directory."""
 
 import os
 import subprocess
@@ -9,13 +10,13 @@ from pathlib import Path
 from typing import Any
 
 from agentctl.sessions import query
-from agentctl.truth.survey import Wanted
+from agentctl.truth.survey import HistoryQuery
 from tests.fakes.claude import ClaudeStage
 from tests.fakes.talking_claude import TalkingStage
 from tests.running import Ran, agentctl_in, environ_of
 from tests.waiting import until
 
-TOLD = 'printf "%s\\n" "$AGENTCTL_SESSION_ID" >> '
+APPEND_ID = 'printf "%s\\n" "$AGENTCTL_SESSION_ID" >> '
 
 
 def main(directory: str) -> None:
@@ -24,35 +25,39 @@ def main(directory: str) -> None:
     environ = environ_of(stage)
     del environ["AGENTCTL_CONFINE"]  # all that is here is ours
     environ["AGENTCTL_ALONE"] = "1"
-    told = stage.root / "told"
+    notifications = stage.root / "notifications"
     settings = Path(environ["AGENTCTL_HOME"], "config.toml")
     settings.parent.mkdir(mode=0o700)
-    settings.write_text(f"[notify.file]\ncommand = '''{TOLD}{told}'''\n")
+    settings.write_text(f"[notify.file]\ncommand = '''{APPEND_ID}{notifications}'''\n")
     settings.chmod(0o600)
 
     def run(*words: str) -> Ran:
         return agentctl_in(environ, *words)
 
     def events() -> list[dict[str, Any]]:
-        found: list[dict[str, Any]] = run("history", "--json", "-n", "1000").json()["events"]
-        return found
+        rows: list[dict[str, Any]] = run("history", "--json", "-n", "1000").json()["events"]
+        return rows
 
     def session() -> str:
-        """One that the daemon tells of, to its end."""
+        """Run one session that the daemon notifies of, to its end."""
         puppet = stage.start(environ={"AGENTCTL_CONFINE": ""})
         puppet.do("work")
         puppet.do("ask")
-        known = str(puppet.session_id)
-        until(lambda: told.exists() and known in told.read_text(), f"a notification of {known}")
+        session_id = str(puppet.session_id)
+        until(
+            lambda: notifications.exists() and session_id in notifications.read_text(),
+            f"a notification of {session_id}",
+        )
         puppet.finish()
         until(
-            lambda: any(_ends(event, known) for event in events()), f"the end of {known} in the journal"
+            lambda: any(_ends(event, session_id) for event in events()),
+            f"the end of {session_id} in the journal",
         )
-        return known
+        return session_id
 
     assert run("daemon", "start").code == 0
     try:
-        known = {session()}
+        ids = {session()}
         rehearsal = subprocess.Popen(
             [sys.executable, "-m", "agentctl", "doctor", "--live", "claude-code", "--json"],
             env=environ,
@@ -61,17 +66,19 @@ def main(directory: str) -> None:
         looks = 0
         while rehearsal.poll() is None:
             looks += 1
-            for row in query.everything(Wanted(), environ=environ).sessions:
-                assert row.seen.session_id in known, f"a rehearsal is listed: {row.seen}"
+            for row in query.survey_sessions(HistoryQuery(), environ=environ).sessions:
+                assert row.observation.session_id in ids, f"a rehearsal is listed: {row.observation}"
         assert rehearsal.stdout is not None
         assert rehearsal.returncode == 0, rehearsal.stdout.read().decode()
-        assert looks > 10, "nobody looked meanwhile"
-        known.add(session())
-        before_that = {puppet.identity.address for puppet in stage.puppets}  # they had a record
-        seen = {event["subject"] for event in events() if event["session"]} - before_that
-        assert seen == known, f"events of {seen}, not of {known}"
-        assert set(told.read_text().split()) == known
-        print("told to nobody")
+        assert looks > 10, "too few looks during the rehearsal"
+        ids.add(session())
+        early_addresses = {
+            puppet.identity.address for puppet in stage.puppets
+        }  # events from before they had a record
+        subjects = {event["subject"] for event in events() if event["session"]} - early_addresses
+        assert subjects == ids, f"events of {subjects}, not of {ids}"
+        assert set(notifications.read_text().split()) == ids
+        print("the rehearsal stayed private")
     finally:
         run("daemon", "stop")
         stage.close()

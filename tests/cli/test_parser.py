@@ -1,77 +1,41 @@
-"""Run one verb: an error is one line, a hint and an exit code."""
+"""Parse the words of a verb."""
 
 import argparse
-import subprocess
-import sys
 import time
 
 import pytest
 
-from agentctl.cli import answer
 from agentctl.cli import parser as verb
 from agentctl.cli.catalogue import VERBS
-from agentctl.errors import NotFound, Refused, StartFailed, UsageError
-from agentctl.text import width
+from agentctl.cli.runner import load_verb
+from agentctl.errors import UsageError
+from agentctl.text import measure_width
 from tests.cli import hostile
-from tests.fakes.containers import UNSHARE, need_containers
-from tests.fakes.demo import DemoStage
-from tests.running import Ran, environ_of
 
 
 @pytest.mark.parametrize("name", VERBS)
-def test_every_verb_of_the_catalogue_is_there(name: str) -> None:
-    found = verb.find(name)
-    parser = found.parser()
-    assert parser.prog == f"agentctl {name}"
-    assert "examples:" in parser.format_help()
-
-
-@pytest.mark.parametrize("name", VERBS)
-def test_help_fits_a_terminal_of_eighty_columns(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+def test_help_has_examples_and_fits_eighty_columns(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     monkeypatch.setenv("COLUMNS", "80")
-    shown = verb.find(name).parser().format_help().splitlines()
-    assert [line for line in shown if width(line) > 80] == []
+    parser = load_verb(name).parser()
+    for each in (parser, *parser.commands.values()):
+        text = each.format_help()
+        assert "examples:\n" in text, each.verb
+        assert [line for line in text.splitlines() if measure_width(line) > 80] == []
 
 
 @pytest.mark.parametrize("name", VERBS)
 def test_help_has_no_colours(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     """From Python 3.14 on argparse has its own."""
     monkeypatch.setenv("FORCE_COLOR", "1")
-    assert "\x1b" not in verb.find(name).parser().format_help()
+    assert "\x1b" not in load_verb(name).parser().format_help()
 
 
 def test_a_description_is_folded_and_examples_are_not(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "40")
-    shown = verb.Parser("x", f"{'some words ' * 9}\n\nmore", f"  {'long ' * 20}").format_help()
-    assert max(map(width, shown.partition("options:")[0].splitlines())) <= 40
-    assert "\n\nmore\n" in shown
-    assert "long " * 19 in shown
-
-
-@pytest.mark.parametrize(
-    ("name", "hint"),
-    [
-        ("statsu", "did you mean 'status'?"),
-        ("lanch", "did you mean 'launch'?"),
-        ("tsop", "did you mean 'stop'?"),
-        ("start", "did you mean 'launch'?"),
-        ("kill", "did you mean 'stop'?"),
-        ("ps", "did you mean 'list'?"),
-        ("xyz", "agentctl --help lists the verbs"),
-        ("", "agentctl --help lists the verbs"),
-    ],
-)
-def test_an_unknown_verb(name: str, hint: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert verb.run(name, []) == 2
-    shown = capsys.readouterr()
-    assert shown.out == ""
-    assert f"agentctl: no verb {name!r}" in shown.err
-    assert hint in shown.err
-
-
-def test_what_other_tools_call_it_is_a_verb_of_ours() -> None:
-    assert set(verb.ELSEWHERE.values()) <= set(VERBS)
-    assert not set(verb.ELSEWHERE) & set(VERBS)
+    text = verb.Parser("x", f"{'some words ' * 9}\n\nmore", f"  {'long ' * 20}").format_help()
+    assert max(map(measure_width, text.partition("options:")[0].splitlines())) <= 40
+    assert "\n\nmore\n" in text
+    assert "long " * 19 in text
 
 
 @pytest.mark.parametrize(
@@ -79,154 +43,108 @@ def test_what_other_tools_call_it_is_a_verb_of_ours() -> None:
     [
         (("lock", "release", "--force", "~/shop"), ["release", "~/shop"]),
         (("lock", "--ttl", "1h", "acquire", "."), ["acquire", "."]),
+        (("lock", "--ttl", "1h", "x"), ["acquire", "x"]),
         (("worktree", "clean", "--dry-run", "shop"), ["clean", "shop"]),
         (("worktree", "--json"), ["list"]),
         (("resume", "4f2a", "--wait", "go on"), ["4f2a", "go on"]),
-        (("unlock", "--json", "shop"), ["shop"]),
+        (("unlock", "--json", "shop"), ["release", "shop"]),
         (("worktree", "list", "shop", "--json", "more"), ["list", "shop", "more"]),
     ],
     ids=" ".join,
 )
 def test_options_stand_anywhere(words: tuple[str, ...], read: list[str]) -> None:
-    given = verb.find(words[0]).parser().parse_words(list(words[1:]))
-    told = [vars(given).get(name) for name in ("action", "id", "message", "directory")]
-    several = [*vars(given).get("words", ()), *vars(given).get("names", ())]
-    assert [word for word in told if word is not None] + several == read
+    options = vars(load_verb(words[0]).parser().parse_words(list(words[1:])))
+    values = [options.get(name) for name in ("action", "command", "id", "message", "directory")]
+    assert [value for value in values if value is not None] + options.get("names", []) == read
 
 
-def test_no_module_is_a_verb_by_accident() -> None:
-    for name in ("__init__", "../verb", "os", "-"):
-        with pytest.raises(UsageError):
-            verb.find(name)
-
-
-class _Raising:
-    def __init__(self, error: Exception) -> None:
-        self._error = error
-
-    def parser(self) -> argparse.ArgumentParser:
-        return verb.Parser("x", "x", "x")
-
-    def run(self, arguments: argparse.Namespace) -> int:
-        raise self._error
+def group(*, bare: str = "", otherwise: str = "") -> verb.Parser:
+    parser = verb.Parser("pot", "A pot.", "  agentctl pot", bare=bare, otherwise=otherwise)
+    verb.add_json(parser.add_command("list", "list pots"))
+    fill = parser.add_command("fill", "fill a pot", "  agentctl pot fill x")
+    fill.add_argument("name", nargs="?", default=".")
+    fill.add_argument("--with", dest="content", metavar="TEXT")
+    fill.add_argument("--full", action="store_true")
+    return parser
 
 
 @pytest.mark.parametrize(
-    ("error", "code"), [(NotFound("a", "b"), 3), (Refused("a", "b"), 4), (UsageError("a", "b"), 2)]
-)
-def test_an_error_is_a_line_a_hint_and_a_code(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], error: Exception, code: int
-) -> None:
-    monkeypatch.setattr(verb, "find", lambda _: _Raising(error))
-    assert verb.run("x", []) == code
-    assert capsys.readouterr().err == "agentctl: a\n  b\n"
-
-
-def test_what_an_agent_said_is_cut(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    said = ("no such model" + " at x" * 999,)
-    monkeypatch.setattr(verb, "find", lambda _: _Raising(StartFailed("a", said=said)))
-    assert verb.run("x", []) == 1
-    shown = capsys.readouterr().err.splitlines()[1]
-    assert shown.startswith("  | no such model at x")
-    assert len(shown) <= answer.SAID + 4
-
-
-def test_an_error_carries_no_harm(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setattr(verb, "find", lambda _: _Raising(NotFound(hostile.ALL, hostile.ALL)))
-    assert verb.run("x", []) == 3
-    err = capsys.readouterr().err
-    assert hostile.harmful(err) == []
-    assert len(err.splitlines()) == 2
-
-
-def test_debugging_shows_where_it_came_from(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("AGENTCTL_DEBUG", "1")
-    with pytest.raises(UsageError):
-        verb.run("nosuch", [])
-
-
-def test_what_a_parser_dislikes_is_a_usage_error(capsys: pytest.CaptureFixture[str]) -> None:
-    assert verb.run("status", []) == 2
-    err = capsys.readouterr().err
-    assert "required: ID" in err
-    assert "see: agentctl status --help" in err
-    assert verb.run("list", ["--jso"]) == 2  # an abbreviation today is an ambiguity tomorrow
-
-
-def sh(stage: DemoStage, script: str, *before: str) -> Ran:
-    """A script that calls agentctl as "$@"."""
-    done = subprocess.run(
-        [*before, "sh", "-c", script, "sh", sys.executable, "-P", "-m", "agentctl"],
-        env=environ_of(stage),
-        cwd=stage.root,
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
-    return Ran(done.returncode, done.stdout, done.stderr)
-
-
-@pytest.mark.parametrize(
-    "words",
+    ("words", "read"),
     [
-        "list --cwd .",
-        "list -a --cwd x --json",
-        "worktree",
-        "worktree clean a-branch",
-        "launch demo -p x",
+        ("", ("list", {"json": False})),
+        ("--json", ("list", {"json": True})),
+        ("list --json", ("list", {"json": True})),
+        ("--json list", ("list", {"json": True})),
+        ("fill", ("fill", {"name": ".", "content": None, "full": False})),
+        ("fill --with list x", ("fill", {"name": "x", "content": "list", "full": False})),
+        ("--with list fill --full x", ("fill", {"name": "x", "content": "list", "full": True})),
+        ("--with=a x", ("fill", {"name": "x", "content": "a", "full": False})),
+        ("-- list", ("fill", {"name": "list", "content": None, "full": False})),
     ],
 )
-def test_in_a_directory_that_was_deleted(stage: DemoStage, words: str) -> None:
-    stage.start()
-    ran = sh(stage, f'mkdir gone; cd gone; rmdir ../gone; "$@" {words}')
-    assert (ran.code, ran.out) == (2, "")
-    assert ran.err.startswith("agentctl: the current directory was deleted\n")
-    assert len(ran.err.splitlines()) == 2
-
-
-def test_elsewhere_a_file_that_is_not_found_is_our_mistake(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(verb, "find", lambda _: _Raising(FileNotFoundError("nosuch")))
-    with pytest.raises(FileNotFoundError):
-        verb.run("x", [])
+def test_a_command_is_the_first_word(words: str, read: tuple[str, dict[str, object]]) -> None:
+    options = vars(group(bare="list", otherwise="fill").parse_words(words.split()))
+    assert (options.pop("command"), options) == read
 
 
 @pytest.mark.parametrize(
-    ("hide", "why"),
+    ("words", "message", "hint"),
     [
-        ("mount -t tmpfs none /proc", "No such file or directory"),
-        ("mount --bind /dev/null /proc/sys/kernel/random/boot_id", "empty"),
+        ("fil", "unknown command 'pot fil'", "did you mean 'fill'?"),
+        ("xyz", "unknown command 'pot xyz'", "commands: list, fill"),
+        ("list --full", "pot list takes no --full", "see: agentctl pot list --help"),
+        ("--with=a", "pot list takes no --with", "see: agentctl pot list --help"),
+        ("fill a b", "unrecognized arguments: b", "see: agentctl pot fill --help"),
+        ("fill --x", "unrecognized arguments: --x", "see: agentctl pot fill --help"),
     ],
 )
+def test_words_that_no_command_takes_are_usage_errors(words: str, message: str, hint: str) -> None:
+    with pytest.raises(UsageError) as error:
+        group(bare="list").parse_words(words.split())
+    assert (str(error.value), error.value.hint) == (message, hint)
+
+
+def test_a_missing_command_is_a_usage_error() -> None:
+    with pytest.raises(UsageError, match="missing command: one of list, fill"):
+        group().parse_words([])
+
+
 @pytest.mark.parametrize(
-    "words", ["list", "list -a --json", "stop pid:1", "wait x", "doctor", "worktree"]
+    ("words", "usage"),
+    [
+        ("--help", "usage: agentctl pot [COMMAND]"),
+        ("-h", "usage: agentctl pot [COMMAND]"),
+        ("fill --help", "usage: agentctl pot fill [-h]"),
+        ("--help fill", "usage: agentctl pot fill [-h]"),
+    ],
 )
-def test_where_the_kernel_tells_nothing(stage: DemoStage, hide: str, why: str, words: str) -> None:
-    need_containers()
-    ran = sh(stage, f'{hide} && "$@" {words}', *UNSHARE)
-    assert (ran.code, ran.out) == (5, "")
-    assert ran.err.startswith(f"agentctl: /proc/sys/kernel/random/boot_id: {why}\n")
-    assert len(ran.err.splitlines()) == 2
+def test_help_on_a_command(words: str, usage: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        group(bare="list").parse_words(words.split())
+    text = capsys.readouterr().out
+    assert text.startswith(usage)
+    assert "examples:" in text
 
 
-def test_an_age_is_the_moment_that_long_ago() -> None:
+def test_help_lists_the_commands() -> None:
+    text = group(bare="list").format_help()
+    assert "  list  list pots (the default)\n" in text
+    assert "  fill  fill a pot\n" in text
+
+
+def test_an_age_is_read_as_a_time() -> None:
     before = time.time()
     moment = verb.parse_age("1h")
     assert before - 3600 <= moment <= time.time() - 3600
 
 
 @pytest.mark.parametrize("text", ["1", "20"])
-def test_count(text: str) -> None:
+def test_counts_are_read(text: str) -> None:
     assert verb.parse_count(text) == int(text)
 
 
 @pytest.mark.parametrize("text", ["0", "-1", "", "x", "1.5", "²", "9" * 5000])
-def test_not_a_count(text: str) -> None:
+def test_a_text_that_is_no_count_is_refused(text: str) -> None:
     with pytest.raises(UsageError, match="not a whole number above 0"):
         verb.parse_count(text)
 
@@ -234,6 +152,42 @@ def test_not_a_count(text: str) -> None:
 def test_a_session_verb_takes_an_id_json_and_a_deadline() -> None:
     parser = argparse.ArgumentParser()
     verb.add_session(parser)
-    given = parser.parse_args(["4f2a", "--json", "--deadline", "3s"])
-    assert (given.id, given.json, given.deadline) == ("4f2a", True, 3.0)
+    options = parser.parse_args(["4f2a", "--json", "--deadline", "3s"])
+    assert (options.id, options.json, options.deadline) == ("4f2a", True, 3.0)
     assert parser.parse_args(["4f2a"]).deadline is None
+
+
+def sessions_parser() -> verb.SessionsParser:
+    parser = verb.SessionsParser("stop", "", "")
+    parser.add_argument("--force", action="store_true")
+    return parser
+
+
+def test_options_may_stand_between_the_ids() -> None:
+    options = sessions_parser().parse_words(["a", "--force", "b"])
+    assert (options.id, options.force, options.group) == (["a", "b"], True, None)
+
+
+@pytest.mark.parametrize("words", [[], ["a", "--group", "g"], ["--group", ""]])
+def test_either_ids_or_a_group_is_needed(words: list[str]) -> None:
+    with pytest.raises(UsageError, match="give either session ids"):
+        sessions_parser().parse_words(words)
+
+
+def test_event_filters_are_read() -> None:
+    parser = argparse.ArgumentParser()
+    verb.add_event_filters(parser)
+    words = ["--adapter", "pi", "--adapter", "codex", "--type", "lock", "--group", "g"]
+    options = parser.parse_args(words)
+    assert (options.type, options.adapter, options.group) == (["lock.*"], ["pi", "codex"], "g")
+    options = parser.parse_args([])
+    assert (options.type, options.adapter, options.group) == ([], [], None)
+
+
+def test_a_warning_is_one_line_on_standard_error(capsys: pytest.CaptureFixture[str]) -> None:
+    verb.warn("the disk is full:\n\x1b[2Jdelete something")
+    verb.warn_if(None)
+    output = capsys.readouterr()
+    assert (output.out, output.err.count("\n")) == ("", 1)
+    assert output.err.startswith("agentctl: the disk is full: ")
+    assert hostile.harmful(output.err) == []

@@ -1,11 +1,11 @@
-"""What slots have changed, and who is in whose way."""
+"""What slots have changed, and which of them conflict."""
 
 import shutil
 from pathlib import Path
 
 import pytest
 
-from agentctl.compare.changes import Reader, conflicts
+from agentctl.compare.changes import Reader, find_conflicts
 from agentctl.compare.model import Changes, Conflict
 from agentctl.errors import Gone
 from agentctl.truth.model import Worktree
@@ -13,86 +13,82 @@ from agentctl.worktrees import worktree
 from tests.worktrees.repository import Repository
 
 
-def _make(repo: Repository, name: str) -> Worktree:
-    return worktree.create(str(repo.path), name, None, worktree.place(str(repo.path)))
-
-
-def _write(made: Worktree, **files: str) -> None:
+def _write(slot: Worktree, **files: str) -> None:
     for name, text in files.items():
-        (Path(made.path) / name.replace("_", ".")).write_text(text)
+        (Path(slot.path) / name.replace("_", ".")).write_text(text)
 
 
-def test_committed_and_uncommitted_and_new(repo: Repository) -> None:
-    made = _make(repo, "a")
-    repo.commit(made.path, b_txt="1\n2\n3\n")
-    repo.commit(made.path, c_txt="1\n")
-    _write(made, b_txt="1\n2\n", d_txt="1\n2\n3\n4\n")
-    repo.git("rm", "--quiet", "a.txt", cwd=made.path)
-    repo.commit(elsewhere_txt="what happens in the main checkout is not the slot's\n")
+def test_committed_uncommitted_and_new_changes_are_counted(repo: Repository) -> None:
+    slot = repo.add_worktree("a")
+    repo.commit(slot.path, b_txt="1\n2\n3\n")
+    repo.commit(slot.path, c_txt="1\n")
+    _write(slot, b_txt="1\n2\n", d_txt="1\n2\n3\n4\n")
+    repo.git("rm", "--quiet", "a.txt", cwd=slot.path)
+    repo.commit(elsewhere_txt="a change in the main checkout is not the slot's\n")
     with Reader() as reader:
-        assert reader.read(made).changes == Changes(
+        assert reader.read(slot).changes == Changes(
             files=4, insertions=7, deletions=10, commits=2, uncommitted=3
         )
 
 
-def test_unchanged(repo: Repository) -> None:
+def test_a_fresh_slot_has_no_changes(repo: Repository) -> None:
     with Reader() as reader:
-        assert reader.read(_make(repo, "a")).changes == Changes(0, 0, 0)
+        assert reader.read(repo.add_worktree("a")).changes == Changes(0, 0, 0)
 
 
 def test_a_rename_is_one_file_and_a_binary_one_has_no_lines(repo: Repository) -> None:
-    made = _make(repo, "a")
-    (Path(made.path) / "a.txt").rename(Path(made.path) / "moved.txt")
-    (Path(made.path) / "image").write_bytes(b"\0\1\2")
+    slot = repo.add_worktree("a")
+    (Path(slot.path) / "a.txt").rename(Path(slot.path) / "moved.txt")
+    (Path(slot.path) / "image").write_bytes(b"\0\1\2")
     with Reader() as reader:
-        assert reader.read(made).changes == Changes(2, 0, 0, uncommitted=2)
+        assert reader.read(slot).changes == Changes(2, 0, 0, uncommitted=2)
 
 
-def test_in_a_directory_below_and_with_odd_names(repo: Repository) -> None:
-    made = _make(repo, "a")
-    below = Path(made.path) / "deep" / "er"
+def test_files_in_directories_and_with_odd_names_are_counted(repo: Repository) -> None:
+    slot = repo.add_worktree("a")
+    below = Path(slot.path) / "deep" / "er"
     below.mkdir(parents=True)
     (below / "tab\tnew\nline").write_text("x\n")
     with Reader() as reader:
-        assert reader.read(made).changes == Changes(1, 1, 0, uncommitted=1)
+        assert reader.read(slot).changes == Changes(1, 1, 0, uncommitted=1)
 
 
-def test_the_worktree_is_gone_the_branch_is_not(repo: Repository) -> None:
-    made = _make(repo, "a")
-    repo.commit(made.path, b_txt="1\n")
-    worktree.remove(worktree.ours(str(repo.path))[0])
+def test_changes_of_a_deleted_worktree_are_read_from_its_branch(repo: Repository) -> None:
+    slot = repo.add_worktree("a")
+    repo.commit(slot.path, b_txt="1\n")
+    worktree.remove_worktree(worktree.list_worktrees(str(repo.path))[0])
     with Reader() as reader:
-        assert reader.read(made).changes == Changes(1, 1, 0, commits=1)
+        assert reader.read(slot).changes == Changes(1, 1, 0, commits=1)
     worktree.delete_branch(str(repo.path), "a")
     with Reader() as reader, pytest.raises(Gone, match="its worktree and its branch a are gone"):
-        reader.read(made)
+        reader.read(slot)
 
 
-def test_the_repository_is_gone(repo: Repository) -> None:
-    made = _make(repo, "a")
+def test_a_deleted_repository_is_an_error(repo: Repository) -> None:
+    slot = repo.add_worktree("a")
     shutil.rmtree(repo.path)
     with Reader() as reader, pytest.raises(Gone, match="the repository is gone"):
-        reader.read(made)
+        reader.read(slot)
 
 
-def test_a_plain_folder_in_its_place_is_not_it(repo: Repository) -> None:
-    """In a repository further up it would tell that one's state."""
-    made = _make(repo, "a")
-    shutil.rmtree(made.path)
-    Path(made.path).mkdir()
+def test_a_plain_folder_in_place_of_the_worktree_is_not_read(repo: Repository) -> None:
+    """git would read the state of a repository further up."""
+    slot = repo.add_worktree("a")
+    shutil.rmtree(slot.path)
+    Path(slot.path).mkdir()
     with Reader() as reader:
-        assert reader.read(made).changes == Changes(0, 0, 0)
+        assert reader.read(slot).changes == Changes(0, 0, 0)
 
 
-def test_who_is_in_whose_way(repo: Repository) -> None:
+def test_slots_that_change_the_same_lines_conflict(repo: Repository) -> None:
     names = ("one", "two", "three", "none")
-    made = {name: _make(repo, name) for name in names}
-    repo.commit(made["one"].path, a_txt="one\n")
-    _write(made["two"], a_txt="two\n")  # not even committed
-    _write(made["three"], b_txt="apart\n")
+    slots = {name: repo.add_worktree(name) for name in names}
+    repo.commit(slots["one"].path, a_txt="one\n")
+    _write(slots["two"], a_txt="two\n")  # not even committed
+    _write(slots["three"], b_txt="apart\n")
     with Reader() as reader:
-        found = conflicts({name: reader.read(tree) for name, tree in made.items()})
-    assert found == {
+        conflicts = find_conflicts({name: reader.read(slot) for name, slot in slots.items()})
+    assert conflicts == {
         "one": [Conflict("two", ("a.txt",))],
         "two": [Conflict("one", ("a.txt",))],
         "three": [],
@@ -100,11 +96,14 @@ def test_who_is_in_whose_way(repo: Repository) -> None:
     }
 
 
-def test_slots_of_two_repositories(repo: Repository, tmp_path: Path) -> None:
+def test_slots_of_two_repositories_do_not_conflict(repo: Repository, tmp_path: Path) -> None:
     other = Repository(tmp_path / "other")
     other.commit(a_txt="other\n")
-    one, two = _make(repo, "a"), _make(other, "a")
+    one, two = repo.add_worktree("a"), other.add_worktree("a")
     _write(one, a_txt="1\n")
     _write(two, a_txt="2\n")
     with Reader() as reader:
-        assert conflicts({"one": reader.read(one), "two": reader.read(two)}) == {"one": [], "two": []}
+        assert find_conflicts({"one": reader.read(one), "two": reader.read(two)}) == {
+            "one": [],
+            "two": [],
+        }

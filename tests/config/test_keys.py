@@ -1,11 +1,12 @@
 """Every setting in the tables can be made as its example shows."""
 
 import tomllib
+from typing import Any
 
 import pytest
 
-from agentctl.config.keys import ADAPTER_KEYS, KEYS, NOTIFY_EXAMPLES, NOTIFY_KEYS, WEBHOOK_KEYS
-from agentctl.config.values import Key, checked
+from agentctl.config.keys import ADAPTER_KEYS, KEYS, NOTIFY_EXAMPLES, NOTIFY_KEYS, WEBHOOK_KEYS, Key
+from agentctl.config.values import check_value
 
 HOME = {"HOME": "/home/me"}
 ALL = {
@@ -21,14 +22,14 @@ ALL = {
 
 
 @pytest.mark.parametrize("key", ALL.values(), ids=ALL)
-def test_every_example_is_one(key: Key) -> None:
-    checked(tomllib.loads(f"x = {key.example}")["x"], key, HOME)
+def test_every_example_is_valid(key: Key[Any]) -> None:
+    check_value(tomllib.loads(f"x = {key.example}")["x"], key, HOME)
 
 
 def test_each_setting_of_a_notification_is_in_one_example() -> None:
     assert sorted(word for of in NOTIFY_EXAMPLES.values() for word in of) == sorted(NOTIFY_KEYS)
 
 
-def test_variables_are_not_shared() -> None:
-    named = [key.variable for key in ALL.values() if key.variable]
-    assert len(named) == len(set(named))
+def test_each_key_has_its_own_variable() -> None:
+    variables = [key.variable for key in ALL.values() if key.variable]
+    assert len(variables) == len(set(variables))

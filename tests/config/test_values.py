@@ -1,19 +1,22 @@
-"""What a value of each kind must look like."""
+"""Values of each kind: what is converted, and what is refused."""
+
+from typing import Any
 
 import pytest
 
-from agentctl.config.values import Key, Kind, checked
+from agentctl.config.keys import Key, Kind
+from agentctl.config.values import check_value
 from agentctl.errors import UsageError
 
 HOME = {"HOME": "/home/me"}
 
 
-def _key(kind: Kind) -> Key:
-    return Key(kind, "V", "meaning", "example")
+def _key(kind: Kind, **more: Any) -> Key[Any]:
+    return Key(kind, "V", "meaning", "example", **more)
 
 
 @pytest.mark.parametrize(
-    ("kind", "given", "meant"),
+    ("kind", "raw", "value"),
     [
         ("text", "a b", "a b"),
         ("program", "claude", "claude"),
@@ -41,12 +44,12 @@ def _key(kind: Kind) -> Key:
         ("events", ["user.Deploy 7"], ("user.Deploy 7",)),
     ],
 )
-def test_values(kind: Kind, given: object, meant: object) -> None:
-    assert checked(given, _key(kind), HOME) == meant
+def test_a_value_is_converted(kind: Kind, raw: object, value: object) -> None:
+    assert check_value(raw, _key(kind), HOME) == value
 
 
 @pytest.mark.parametrize(
-    ("kind", "given", "why"),
+    ("kind", "raw", "why"),
     [
         ("text", "", "empty"),
         ("text", "  ", "empty"),
@@ -56,9 +59,9 @@ def test_values(kind: Kind, given: object, meant: object) -> None:
         ("path", "x", "begins with / or ~/"),
         ("path", "~you/x", "begins with / or ~/"),
         ("length", True, "in quotes"),
-        ("length", -1, "not a length of time"),
-        ("length", "soon", "not a length of time"),
-        ("length", float("nan"), "not a length of time"),
+        ("length", -1, "not a duration"),
+        ("length", "soon", "not a duration"),
+        ("length", float("nan"), "not a duration"),
         ("size", "lots", "a size of at least 1M"),
         ("size", "1K", "a size of at least 1M"),
         ("size", True, "in quotes"),
@@ -67,62 +70,62 @@ def test_values(kind: Kind, given: object, meant: object) -> None:
         ("words", ["a", 1], "a list of texts"),
         ("words", "'a", "No closing quotation"),
         ("words", ["\0"], "a list of texts"),
-        ("number", True, "a whole number is wanted, not True"),
+        ("number", True, "must be a whole number, not True"),
         ("number", 1.5, "a whole number"),
         ("number", "-1", "a whole number"),
         ("number", 2**31 + 1, "from 0 to"),
         ("flag", 1, "true or false"),
         ("flag", "maybe", "true or false"),
         ("url", "ftp://example.org", "https:// or http://"),
-        ("url", "https://", "with a host"),
+        ("url", "https://", "has a host"),
         ("url", "https://example.org/a b", "no blanks"),
         ("url", 7, "in quotes"),
-        ("events", [], "never be told"),
+        ("events", [], "at least one event"),
         ("events", ["session.wait"], "did you mean session.waiting"),
-        ("events", ["nothing.*"], "no pattern of one$"),
+        ("events", ["nothing.*"], "matches no event$"),
         ("text", "caf\udce9", "not UTF-8 text"),
-        ("events", ["webhook.*"], "no pattern of one"),
-        ("events", ["session.[w]*"], "no pattern of one"),
+        ("events", ["webhook.*"], "matches no event"),
+        ("events", ["session.[w]*"], "matches no event"),
     ],
 )
-def test_not_values(kind: Kind, given: object, why: str) -> None:
+def test_a_wrong_value_is_refused(kind: Kind, raw: object, why: str) -> None:
     with pytest.raises(UsageError, match=why) as caught:
-        checked(given, _key(kind), HOME)
+        check_value(raw, _key(kind), HOME)
     assert caught.value.hint.startswith("example")
 
 
-def test_one_of_a_few() -> None:
-    few = _key("words")._replace(choices=("waiting", "failed"))
-    assert checked(["failed"], few, HOME) == ("failed",)
-    with pytest.raises(UsageError, match="'done' is not known here: waiting, failed"):
-        checked(["done"], few, HOME)
-    with pytest.raises(UsageError, match="'x' is not known here"):
-        checked("x", _key("text")._replace(choices=("a",)), HOME)
+def test_only_the_choices_are_values() -> None:
+    few = _key("words", choices=("waiting", "failed"))
+    assert check_value(["failed"], few, HOME) == ("failed",)
+    with pytest.raises(UsageError, match="'done' is not one of waiting, failed"):
+        check_value(["done"], few, HOME)
+    with pytest.raises(UsageError, match="'x' is not one of"):
+        check_value("x", _key("text", choices=("a",)), HOME)
 
 
 def test_a_number_within_bounds() -> None:
-    port = _key("number")._replace(between=(0, 65535))
-    assert checked(65535, port, HOME) == 65535
-    with pytest.raises(UsageError, match="from 0 to 65535 is wanted, not 65536"):
-        checked(65536, port, HOME)
+    port = _key("number", between=(0, 65535))
+    assert check_value(65535, port, HOME) == 65535
+    with pytest.raises(UsageError, match="from 0 to 65535, not 65536"):
+        check_value(65536, port, HOME)
 
 
-@pytest.mark.parametrize("given", [12345, ["12345"], "12345\0"])
-def test_a_secret_is_not_repeated(given: object) -> None:
+@pytest.mark.parametrize("raw", [12345, ["12345"], "12345\0"])
+def test_a_secret_is_not_repeated(raw: object) -> None:
     with pytest.raises(UsageError) as caught:
-        checked(given, _key("text")._replace(secret=True), HOME)
+        check_value(raw, _key("text", secret=True), HOME)
     assert "12345" not in str(caught.value)
 
 
 @pytest.mark.parametrize(
     "url", ["ftp://me:12345@example.org", "https://me:12345@", "http://me:12345@h:x/"]
 )
-def test_an_address_that_is_none_is_not_repeated(url: str) -> None:
+def test_an_invalid_url_is_not_repeated(url: str) -> None:
     with pytest.raises(UsageError) as caught:
-        checked(url, _key("url"), HOME)
+        check_value(url, _key("url"), HOME)
     assert "12345" not in str(caught.value)
 
 
 def test_a_path_and_a_secret_may_hold_any_bytes() -> None:
-    assert checked("/caf\udce9", _key("path"), HOME) == "/caf\udce9"
-    assert checked("caf\udce9", _key("text")._replace(secret=True), HOME) == "caf\udce9"
+    assert check_value("/caf\udce9", _key("path"), HOME) == "/caf\udce9"
+    assert check_value("caf\udce9", _key("text", secret=True), HOME) == "caf\udce9"

@@ -1,5 +1,5 @@
-"""A courier that is killed before the Nth line of ours that a delivery runs: `dying.py HOME N`. With 0
-it lives, and prints how many lines there were when all was settled."""
+"""Run a deliverer that kills itself before the Nth line of ours of a delivery: `dying.py HOME N`. With 0
+it lives, and prints how many lines ran until all was delivered."""
 
 import os
 import signal
@@ -9,34 +9,34 @@ from types import FrameType
 from typing import Any
 
 import agentctl
-from agentctl.daemon.parts.deliverer import Courier
+from agentctl.daemon.parts.deliverer import Deliverer
 from agentctl.deliver.policy import Policy
-from agentctl.deliver.webhook import Webhooks
+from agentctl.deliver.webhook import WebhookSender
 from agentctl.state import outbox
 from tests.waiting import until
 
 OURS = os.path.dirname(agentctl.__file__)
 
 
-class Hasty(Webhooks):
+class Hasty(WebhookSender):
     policy = Policy(first=0.01, most=0.02)
 
 
 class Death:
     def __init__(self, line: int) -> None:
         self.line = line
-        self.seen = 0
+        self.lines = 0
 
     def trace(self, frame: FrameType, _: str, __: Any) -> Any:
-        """Of the threads that deliver, in our own files."""
+        """Trace the threads that deliver, in our own files."""
         if not frame.f_code.co_filename.startswith(OURS):
             return None
         return self.step if threading.current_thread().name.startswith("webhook") else None
 
     def step(self, _: FrameType, event: str, __: Any) -> Any:
         if event == "line":
-            self.seen += 1
-            if self.seen == self.line:
+            self.lines += 1
+            if self.lines == self.line:
                 os.kill(os.getpid(), signal.SIGKILL)
         return self.step
 
@@ -45,16 +45,16 @@ def main(home: str, line: int) -> None:
     death = Death(line)
     threading.settrace(death.trace)
     environ = {"AGENTCTL_HOME": home}
-    courier = Courier(home, environ, [Hasty(environ)])
+    courier = Deliverer(home, environ, [Hasty(environ)])
     courier.start()
 
-    def settled() -> bool:
-        rows = outbox.listed(f"{home}/state.db", "webhook", all_of_them=True)
+    def is_all_delivered() -> bool:
+        rows = outbox.list_deliveries(f"{home}/state.db", "webhook", all_of_them=True)
         return all(row.state == "delivered" for row, _ in rows)
 
-    until(settled, "all is delivered")
+    until(is_all_delivered, "all is delivered")
     courier.stop()
-    print(death.seen)
+    print(death.lines)
 
 
 if __name__ == "__main__":

@@ -1,29 +1,30 @@
-"""Real daemons, and a server in a thread of the test's own, to be spoken with byte by byte."""
+"""Real daemons, and a server in a thread of the test, with a client that sends single bytes."""
 
 import asyncio
 import json
-import os
 import socket
+import sys
 import threading
+import time
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
-from agentctl.daemon.connection import Peer
-from agentctl.daemon.server import Server
-from agentctl.daemon_client import lock_file
-from agentctl.daemon_client.client import SOCKET, short
+from agentctl import __version__
+from agentctl.daemon.server import Peer, Server
+from agentctl.daemon_client import lock_file, protocol
+from agentctl.daemon_client.client import SOCKET, short_path
 from agentctl.daemon_client.protocol import Request
-from agentctl.system.identity import ProcessIdentity
+from agentctl.system.proc import ProcessIdentity
 from agentctl.testing import Stage
-from tests.running import agentctl_of
+from tests.running import agentctl_of, environ_of
 from tests.waiting import DEADLINE
 
 Answer = Callable[[Request, Peer], Awaitable[Any]]
 
 
-async def echo(asked: Request, peer: Peer) -> Any:
-    return {"method": asked.method, "params": asked.params, "pid": peer.pid}
+async def echo(request: Request, peer: Peer) -> Any:
+    return {"method": request.method, "params": request.params, "pid": peer.pid}
 
 
 class Served:
@@ -64,16 +65,16 @@ class Served:
     async def _close(self) -> None:
         self.server.close()
         self.server.abort()
-        await self.server.drained()
+        await self.server.drain()
 
 
 class Wire:
-    """A client that says whatever a test wants it to say. Use as a context manager."""
+    """A client that sends any bytes that a test wants. Use as a context manager."""
 
     def __init__(self, home: str) -> None:
         self.socket = socket.socket(socket.AF_UNIX)
         self.socket.settimeout(DEADLINE)
-        with short(home) as place:
+        with short_path(home) as place:
             self.socket.connect(f"{place}/{SOCKET}")
         self._file = self.socket.makefile("rb")
 
@@ -88,14 +89,26 @@ class Wire:
         self.socket.sendall(raw)
 
     def hear(self) -> dict[str, Any]:
-        """The next line; empty when the other side has hung up."""
+        """Return the next line; empty if the server has disconnected."""
         line = self._file.readline()
         return dict(json.loads(line)) if line else {}
 
     def ask(self, method: str, number: int = 1, **params: Any) -> dict[str, Any]:
-        said = {"jsonrpc": "2.0", "id": number, "method": method, "params": params}
-        self.say(json.dumps(said).encode() + b"\n")
+        request = {"jsonrpc": "2.0", "id": number, "method": method, "params": params}
+        self.say(json.dumps(request).encode() + b"\n")
         return self.hear()
+
+
+def caller_params(stage: Stage) -> dict[str, Any]:
+    """Return the parameters that a caller on this stage sends with `ask` and `sessions`."""
+    return {
+        "protocol": protocol.PROTOCOL,
+        "version": __version__,
+        "environ": environ_of(stage),
+        "cwd": "/",
+        "path": sys.path,
+        "until": time.monotonic() + 60,
+    }
 
 
 def home_of(stage: Stage) -> str:
@@ -103,23 +116,19 @@ def home_of(stage: Stage) -> str:
 
 
 def daemon_of(stage: Stage, **more: str) -> ProcessIdentity:
-    """Started as a person starts it, and running."""
+    """Start a daemon as a user starts it, and return its identity."""
     ran = agentctl_of(stage, "daemon", "start", **more)
     assert ran.code == 0, ran.err
-    found = lock_file.proven(more.get("AGENTCTL_HOME", home_of(stage)))
-    assert found is not None
-    return found.identity
+    holder = lock_file.find_proven(more.get("AGENTCTL_HOME", home_of(stage)))
+    assert holder is not None
+    return holder.identity
 
 
 def daemons_of(stage: Stage) -> list[int]:
-    """All that live on this stage, whatever their home."""
+    """Return the pids of all daemons on this stage, of any home."""
     return [process.pid for process in stage.processes() if process.comm == "agentctl-daemon"]
 
 
 def log_of(stage: Stage) -> str:
     with open(f"{home_of(stage)}/daemon.log", encoding="utf-8") as file:
         return file.read()
-
-
-def inode(path: str) -> int:
-    return os.stat(path).st_ino

@@ -1,5 +1,6 @@
-"""The daemon answers as the asker would have found it, or lets it look itself."""
+"""The daemon answers what the caller would see itself, or lets it look itself."""
 
+import json
 import os
 import subprocess
 import sys
@@ -9,44 +10,33 @@ from typing import Any
 
 import pytest
 
-from agentctl import __version__
-from agentctl.cli import answer
-from agentctl.cli.verbs import list as list_verb
-from agentctl.daemon import answers
-from agentctl.daemon.answers import Answers, Modules, harmless, place_of
+from agentctl.adapters import registry
+from agentctl.cli import queries
+from agentctl.daemon.answers import Answers, is_harmless
 from agentctl.daemon_client import protocol
 from agentctl.errors import Fault
-from agentctl.system import clock
-from tests.daemon.serving import daemon_of
+from agentctl.wire.session import dump_session as wire_json
+from agentctl.wire.session import parse_session
+from tests.daemon.serving import Wire, caller_params, daemon_of, home_of
 from tests.fakes.demo import DemoStage
-from tests.namespaces import unshare
 from tests.running import agentctl_of, agentctl_on_a_terminal, environ_of
+from tests.third_party import install
 from tests.waiting import until
 
 
-def asked(stage: DemoStage, verb: str = "list", *words: str, **more: Any) -> dict[str, Any]:
-    return {
-        "protocol": protocol.PROTOCOL,
-        "version": __version__,
-        "verb": verb,
-        "words": list(words),
-        "environ": environ_of(stage),
-        "cwd": "/",
-        "terminal": None,
-        "path": sys.path,
-        "until": time.monotonic() + 60,
-        **more,
-    }
+def make_question(stage: DemoStage, verb: str = "list", *words: str, **more: Any) -> dict[str, Any]:
+    return {**caller_params(stage), "verb": verb, "words": list(words), "terminal": None, **more}
 
 
-def test_the_same_as_looking(stage: DemoStage) -> None:
+def test_a_list_is_the_same_as_without_a_daemon(stage: DemoStage) -> None:
     stage.start(prompt="a task").do("work")
-    told = Answers().answer(asked(stage), os.getpid())
-    here = list_verb.answer(list_verb.parser().parse_words([]), answer.Asker(environ_of(stage), None))
-    assert told == {"code": 0, "stdout": "".join(here.out), "stderr": ""}
-    assert "a task" in told["stdout"]
+    response = Answers().ask(make_question(stage), os.getpid())
+    here = queries.answer_list(queries.ListOptions(), queries.Asker(environ_of(stage), None))
+    assert response == {"code": 0, "stdout": "".join(here.out), "stderr": ""}
+    assert "a task" in response["stdout"]
 
 
+@pytest.mark.few(5)
 @pytest.mark.parametrize(
     "words",
     [
@@ -55,7 +45,7 @@ def test_the_same_as_looking(stage: DemoStage) -> None:
         ("list", "--cwd", "work"),
         ("list", "--cwd", "nowhere"),
         ("list", "--status", "nonsense"),
-        ("list", "--adapter", "nobody"),
+        ("list", "--adapter", "nosuch"),
         ("list", "surplus"),
         ("status", "zzz"),
         ("status", ""),
@@ -64,44 +54,114 @@ def test_the_same_as_looking(stage: DemoStage) -> None:
         ("list", "--deadline", "soon"),
     ],
 )
-def test_by_the_command_line(stage: DemoStage, words: tuple[str, ...]) -> None:
-    """Errors too, to the letter and with their exit code."""
+def test_the_command_line_prints_the_same_with_a_daemon(
+    stage: DemoStage, words: tuple[str, ...]
+) -> None:
+    """Errors too, with the same text and exit code."""
     puppet = stage.start(prompt="a task")
     puppet.do("work")
     (stage.home / ".demo-agent" / "live" / "x.json").write_text("rubbish")
     alone = agentctl_of(stage, *words)
     daemon_of(stage)
-    assert _steady(agentctl_of(stage, *words)) == _steady(alone)
-    _answered_by_the_daemon(stage, *words)
+    assert without_ages(agentctl_of(stage, *words)) == without_ages(alone)
+    _check_that_the_daemon_answers(stage, *words)
 
 
-def test_of_one_session(stage: DemoStage) -> None:
+@pytest.mark.parametrize(
+    ("words", "params"),
+    [
+        ((), {}),
+        (("-a",), {"ended": True}),
+        (("--since", "2h"), {"since": time.time() - 7200}),
+        (("--adapter", "demo", "--adapter", "pi"), {"adapters": ["demo", "pi"]}),
+        (("--status", "idle,stopped"), {"statuses": ["idle", "stopped"]}),
+        (("--group", "race"), {"group": "race"}),
+        (("-a", "--cwd", "/nowhere"), {"ended": True, "directory": "/nowhere"}),
+    ],
+)
+def test_sessions_are_the_rows_of_a_list(
+    stage: DemoStage, words: tuple[str, ...], params: dict[str, Any]
+) -> None:
+    for act, prompt in (("work", "one"), ("ask", "two"), ("work", "three")):
+        puppet = stage.start(prompt=prompt)
+        puppet.do(act)
+    puppet.kill()
+    (stage.home / ".demo-agent" / "live" / "x.json").write_text("rubbish")
+    daemon_of(stage)
+    with Wire(home_of(stage)) as wire:
+        envelope = wire.ask("sessions", **caller_params(stage), **params)["result"]
+    direct = agentctl_of(stage, "list", "--json", "--no-daemon", *words)
+    assert without_ages(direct._replace(out=json.dumps(envelope))) == without_ages(
+        direct._replace(out=json.dumps(direct.json()))
+    )
+    for row in envelope["sessions"]:
+        session = parse_session(row)
+        assert wire_json(session) == row
+
+
+def test_sessions_of_a_prefix(stage: DemoStage) -> None:
+    first, second = stage.start(prompt="one"), stage.start(prompt="two")
+    for puppet in (first, second):
+        puppet.do("work")
+    answers = Answers()
+    assert first.session_id is not None
+    for include_ended in (False, True):
+        params = {**caller_params(stage), "id": first.session_id, "ended": include_ended}
+        rows = answers.sessions(params, os.getpid())["sessions"]
+        assert [row["id"] for row in rows] == [first.session_id]
+    assert answers.sessions({**caller_params(stage), "id": "zzz"}, os.getpid())["sessions"] == []
+
+
+@pytest.mark.parametrize(
+    ("more", "code"),
+    [
+        ({"version": "0"}, protocol.ELSEWHERE),
+        ({"until": 0.0}, protocol.ELSEWHERE),
+        ({"ended": 1}, protocol.BAD_PARAMS),
+        ({"since": "7d"}, protocol.BAD_PARAMS),
+        ({"since": True}, protocol.BAD_PARAMS),
+        ({"deadline": "soon"}, protocol.BAD_PARAMS),
+        ({"adapters": "demo"}, protocol.BAD_PARAMS),
+        ({"adapters": ["nosuch"]}, protocol.BAD_PARAMS),
+        ({"statuses": ["nonsense"]}, protocol.BAD_PARAMS),
+        ({"group": 1}, protocol.BAD_PARAMS),
+        ({"id": ["x"]}, protocol.BAD_PARAMS),
+        ({"directory": "work"}, protocol.BAD_PARAMS),
+    ],
+)
+def test_sessions_with_bad_parameters(stage: DemoStage, more: dict[str, Any], code: int) -> None:
+    with pytest.raises(Fault) as fault:
+        Answers().sessions({**caller_params(stage), **more}, os.getpid())
+    assert fault.value.code == code
+
+
+def test_status_and_why_are_the_same_as_without_a_daemon(stage: DemoStage) -> None:
     puppet = stage.start(prompt="a task")
     puppet.do("ask")
     daemon_of(stage)
     for verb in ("status", "why"):
         for words in ([verb, puppet.session_id or ""], [verb, f"pid:{puppet.pid}", "--json"]):
             by_daemon, alone = agentctl_of(stage, *words), agentctl_of(stage, *words, "--no-daemon")
-            assert _steady(by_daemon) == _steady(alone)
+            assert without_ages(by_daemon) == without_ages(alone)
             assert by_daemon.code == 0
-    _answered_by_the_daemon(stage, "why", puppet.session_id or "")
+    _check_that_the_daemon_answers(stage, "why", puppet.session_id or "")
 
 
-def test_for_the_asker_s_terminal(stage: DemoStage) -> None:
+def test_the_width_and_colours_are_those_of_the_caller_s_terminal(stage: DemoStage) -> None:
     stage.start(prompt="a task " * 30).do("work")
     daemon_of(stage)
     for columns in (40, 100):
         wide = agentctl_on_a_terminal(stage, "list", columns=columns)
         alone = agentctl_on_a_terminal(stage, "list", "--no-daemon", columns=columns)
-        assert _steady(wide) == _steady(alone)
+        assert without_ages(wide) == without_ages(alone)
         assert "\x1b[" in wide.out
     plain = agentctl_on_a_terminal(stage, "list", NO_COLOR="1", COLUMNS="60")
     alone = agentctl_on_a_terminal(stage, "list", "--no-daemon", NO_COLOR="1", COLUMNS="60")
-    assert _steady(plain) == _steady(alone)
+    assert without_ages(plain) == without_ages(alone)
 
 
-def test_in_the_asker_s_environment(stage: DemoStage, tmp_path: Path) -> None:
-    """The daemon was started in another one; a name in it may be relative to the asker's directory."""
+def test_the_environment_is_that_of_the_caller(stage: DemoStage, tmp_path: Path) -> None:
+    """The daemon was started in another one; a path in it may be relative to the caller's directory."""
     daemon_of(stage)
     stage.start(prompt="a task").do("work")
     for more in ({"AGENTCTL_CONFINE": "NO=BODY"}, {"DEMO_AGENT_HOME": "home/.demo-agent", "HOME": "/x"}):
@@ -110,17 +170,17 @@ def test_in_the_asker_s_environment(stage: DemoStage, tmp_path: Path) -> None:
             by_daemon.lasting()
             == agentctl_of(stage, "list", "-a", "--json", "--no-daemon", **more).lasting()
         )
-    _answered_by_the_daemon(stage, "list", "-a", AGENTCTL_CONFINE="NO=BODY")
+    _check_that_the_daemon_answers(stage, "list", "-a", AGENTCTL_CONFINE="NO=BODY")
     late = agentctl_of(stage, "list", AGENTCTL_DEADLINE="soon")
     assert late.code == 2
     assert "AGENTCTL_DEADLINE" in late.err
 
 
-def test_its_own_state_is_untouched(stage: DemoStage) -> None:
+def test_a_question_leaves_the_state_of_the_process_unchanged(stage: DemoStage) -> None:
     before = (dict(os.environ), os.getcwd(), sys.argv, sys.stdout, sys.stderr)
-    found = Answers()
+    answers = Answers()
     for words in ((), ("--json",), ("--nonsense",), ("-a", "--since", "1d")):
-        found.answer(asked(stage, "list", *words, cwd="/tmp"), os.getpid())
+        answers.ask(make_question(stage, "list", *words, cwd="/tmp"), os.getpid())
     assert (dict(os.environ), os.getcwd(), sys.argv, sys.stdout, sys.stderr) == before
 
 
@@ -149,98 +209,66 @@ def test_its_own_state_is_untouched(stage: DemoStage) -> None:
         ({"until": "never"}, protocol.BAD_PARAMS),
     ],
 )
-def test_what_is_no_question(stage: DemoStage, more: dict[str, Any], code: int) -> None:
-    with pytest.raises(Fault) as told:
-        Answers().answer(asked(stage, **more), os.getpid())
-    assert told.value.code == code
+def test_a_bad_question_is_refused(stage: DemoStage, more: dict[str, Any], code: int) -> None:
+    with pytest.raises(Fault) as fault:
+        Answers().ask(make_question(stage, **more), os.getpid())
+    assert fault.value.code == code
 
 
-def test_an_error_to_be_debugged_is_the_asker_s(stage: DemoStage) -> None:
-    question = asked(stage, "status", "zzz")
+def test_an_error_to_be_debugged_is_left_to_the_caller(stage: DemoStage) -> None:
+    question = make_question(stage, "status", "zzz")
     question["environ"]["AGENTCTL_DEBUG"] = "1"
     with pytest.raises(Fault, match="where it is from"):
-        Answers().answer(question, os.getpid())
+        Answers().ask(question, os.getpid())
 
 
-def test_an_adapter_of_another_is_not_run_here(stage: DemoStage, tmp_path: Path) -> None:
-    place, modules = tmp_path / "installed", Modules()
-    place.mkdir()
-    question = asked(stage, path=[*sys.path, str(place)])
-    found = Answers()
-    assert found.answer(question, os.getpid())["code"] == 0
-    until(lambda: place.stat().st_ctime < time.time() - clock.GRAIN, "it is old enough")
-    assert not modules.adapters_in(str(place))
-    information = place / "other-1.0.dist-info"
-    information.mkdir()
-    (information / "entry_points.txt").write_text("[agentctl.adapters]\nother = other:Other\n")
-    assert modules.adapters_in(str(place))
-    with pytest.raises(Fault, match="not agentctl's own"):
-        found.answer(question, os.getpid())
+def test_a_third_party_adapter_that_both_have_is_asked(
+    stage: DemoStage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    modules = {
+        "other_agent.py": "ADAPTER = 'other_adapter:Other'\nPROCESSES = frozenset({'nosuch'})\n",
+        "other_adapter.py": "1 / 0\n",
+    }
+    install(tmp_path / "site", "[agentctl.adapters]\nother = other_agent\n", modules)
+    monkeypatch.syspath_prepend(str(tmp_path / "site"))
+    monkeypatch.setattr(registry, "_imported", {})
+    answers = Answers()
+    live = answers.ask(make_question(stage, "list", path=sys.path), os.getpid())
+    assert (live["code"], live["stderr"]) == (0, "")  # its agent does not run: it is not imported
+    every = answers.ask(make_question(stage, "list", "-a", path=sys.path), os.getpid())
+    assert "ZeroDivisionError" in every["stderr"]
+    for file in (tmp_path / "site").glob("*.dist-info"):
+        file.rename(file.with_name("other-2.0.dist-info"))
+    with pytest.raises(Fault, match="installed again"):
+        answers.ask(make_question(stage, "list", path=sys.path), os.getpid())
 
 
-@pytest.mark.parametrize("way", [["-m"], ["-p", "-f"], ["-U", "-r"], ["-T"]], ids=" ".join)
-def test_who_is_elsewhere_looks_itself(stage: DemoStage, way: list[str]) -> None:
-    program = "print(open('/proc/self/stat').read()); input()"
-    with subprocess.Popen(
-        [*unshare(*way), sys.executable, "-c", program],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-    ) as child:
-        assert child.stdout is not None
-        assert child.stdout.readline() != b""
-        children = Path(f"/proc/{child.pid}/task/{child.pid}/children").read_text().split()
-        pid = int(children[0]) if children else child.pid
-        assert place_of(pid) != place_of(os.getpid())
-        with pytest.raises(Fault, match="another namespace"):
-            Answers().answer(asked(stage), pid)
-        child.communicate(b"\n")
+def test_words_that_print_are_not_harmless() -> None:
+    assert all(map(is_harmless, ["-a", "--json", "--cwd", "high", "pid:1", "--group", "-"]))
+    assert not any(map(is_harmless, ["-h", "-ah", "-aah", "--help", "--watch"]))
 
 
-def test_who_is_here_is_in_no_other_namespace() -> None:
-    assert place_of(os.getppid())[1:4] == place_of(os.getpid())[1:4]
-
-
-def test_one_that_is_gone_is_not_answered(stage: DemoStage) -> None:
-    child = subprocess.Popen(["true"])
-    child.wait()
-    with pytest.raises(Fault) as told:
-        Answers().answer(asked(stage), child.pid)
-    assert told.value.code == protocol.ELSEWHERE
-
-
-def test_words_that_print_are_told_apart() -> None:
-    assert all(map(harmless, ["-a", "--json", "--cwd", "high", "pid:1", "--group", "-"]))
-    assert not any(map(harmless, ["-h", "-ah", "-aah", "--help", "--watch"]))
-
-
-def test_one_memory_for_all_questions(stage: DemoStage, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(answers, "_answers", None)
-    answers.answer(asked(stage), os.getpid())
-    first = answers._answers
-    answers.answer(asked(stage), os.getpid())
-    assert answers._answers is first
-
-
-def _steady(ran: Any) -> Any:
-    """Without ages, which go on, and the millisecond by which a start differs from look to look."""
+def without_ages(ran: Any) -> Any:
+    """Remove ages, which grow, and the millisecond by which a start differs from look to look."""
     import re
 
     text = re.sub(r"\d+(\.\d+)?(ms|s|m)\b", "·", ran.out)
     return (ran.code, re.sub(r"\.\d\d\dZ", "Z", text), ran.err)
 
 
-def _answered_by_the_daemon(stage: DemoStage, *words: str, **more: str) -> None:
-    """Not by falling back: with AGENTCTL_DEBUG that would be told."""
+def _check_that_the_daemon_answers(stage: DemoStage, *words: str, **more: str) -> None:
+    """With AGENTCTL_DEBUG the client says so if it looks itself."""
     ran = agentctl_of(stage, *words, AGENTCTL_DEBUG="1", **more)
-    fell_back = "not by the daemon" in ran.err
+    fell_back = "not answered by the daemon" in ran.err
     assert not fell_back or "where it is from" in ran.err, ran.err
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("limit", [34, 40, 64])
-def test_without_descriptors_for_a_whole_look_the_asker_looks_itself(
+def test_without_descriptors_for_a_whole_look_the_caller_looks_itself(
     stage: DemoStage, limit: int
 ) -> None:
-    """It would list some of them, and call that an answer."""
+    """Otherwise the daemon would list only some of the sessions."""
     puppets = [stage.start() for _ in range(20)]
     program = (
         "import resource, runpy, sys; resource.setrlimit(resource.RLIMIT_NOFILE, ({0}, {0}));"
@@ -256,14 +284,14 @@ def test_without_descriptors_for_a_whole_look_the_asker_looks_itself(
         check=False,
     )
     assert started.returncode == 0, started.stderr
-    wanted = sorted(puppet.session_id or "" for puppet in puppets)
-    for _ in range(5):  # while it takes more and more of them
+    session_ids = sorted(puppet.session_id or "" for puppet in puppets)
+    for _ in range(5):  # the daemon uses more descriptors each time
         listed = agentctl_of(stage, "list", "--json").json()
-        assert sorted(row["id"] for row in listed["sessions"]) == wanted
+        assert sorted(row["id"] for row in listed["sessions"]) == session_ids
         assert listed["problems"] == []
 
-    def says_so() -> bool:
-        told = agentctl_of(stage, "daemon", "status")
-        return told.code == 0 and "ulimit -n" in told.out and "ulimit -n" in told.err
+    def shows_shortage() -> bool:
+        ran = agentctl_of(stage, "daemon", "status")
+        return ran.code == 0 and "ulimit -n" in ran.out and "ulimit -n" in ran.err
 
-    until(says_so, "the daemon says what is wrong")
+    until(shows_shortage, "the daemon shows what is wrong")

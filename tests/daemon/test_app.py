@@ -19,7 +19,7 @@ from agentctl.daemon_client import client as rpc
 from agentctl.daemon_client import lock_file, protocol
 from agentctl.errors import Refused
 from agentctl.system.pidfd import Handle
-from tests.daemon.serving import Wire, daemon_of, home_of, inode, log_of
+from tests.daemon.serving import Wire, daemon_of, home_of, log_of
 from tests.ending import is_gone
 from tests.fakes.demo import DemoStage
 from tests.running import agentctl_of
@@ -27,7 +27,7 @@ from tests.waiting import DEADLINE, until
 
 
 class Fake:
-    """A part that does as it is told."""
+    """A part that does what a test says."""
 
     def __init__(self, name: str, start: Callable[[], None], stop: Callable[[], None]) -> None:
         self.name = name
@@ -50,11 +50,11 @@ def _breaks() -> None:
     raise KeyError("x")
 
 
-class Ran:
-    """The whole daemon in a thread of the test's own, with parts of the test's own."""
+class RunningApp:
+    """A whole daemon in a thread of the test, with parts of the test."""
 
     def __init__(self, home: Path, parts: list[Part], monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(module, "parts", lambda _: parts)
+        monkeypatch.setattr(module, "make_parts", lambda _: parts)
         loop = asyncio.SelectorEventLoop  # outside the main thread there are no signals
         monkeypatch.setattr(loop, "add_signal_handler", lambda *_: None)
         self.app = App(Singleton(str(home / "state")), {})
@@ -73,7 +73,7 @@ class Ran:
         assert not self.thread.is_alive()
 
 
-def test_a_part_that_fails_is_told_of_and_stops_nothing_else(
+def test_a_part_that_fails_is_in_the_status_and_stops_no_other(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     stopped: list[str] = []
@@ -83,13 +83,20 @@ def test_a_part_that_fails_is_told_of_and_stops_nothing_else(
         Fake("good", _nothing, lambda: stopped.append("good")),
         Fake("dumb", _nothing, _breaks),
     ]
-    ran = Ran(tmp_path, parts, monkeypatch)
-    told = ran.status()
-    ran.end()
-    assert told["metrics"] == {"name": "metrics", "state": "failed", "problem": "port 9200 is taken"}
-    assert (told["broken"]["state"], told["broken"]["problem"]) == ("failed", "KeyError: 'x'")
-    assert told["good"] == {"name": "good", "state": "running", "port": 9200}
-    assert told["dumb"]["state"] == "unknown"
+    running = RunningApp(tmp_path, parts, monkeypatch)
+    parts_by_name = running.status()
+    running.end()
+    assert parts_by_name["metrics"] == {
+        "name": "metrics",
+        "state": "failed",
+        "problem": "port 9200 is taken",
+    }
+    assert (parts_by_name["broken"]["state"], parts_by_name["broken"]["problem"]) == (
+        "failed",
+        "KeyError: 'x'",
+    )
+    assert parts_by_name["good"] == {"name": "good", "state": "running", "port": 9200}
+    assert parts_by_name["dumb"]["state"] == "unknown"
     assert stopped == ["good"], "what never started is not stopped"
     assert "metrics did not start: port 9200 is taken" in caplog.text
 
@@ -97,7 +104,7 @@ def test_a_part_that_fails_is_told_of_and_stops_nothing_else(
 def test_a_part_that_could_not_start_is_started_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(module, "AGAIN", (0.01, 0.02))
+    monkeypatch.setattr(module, "RETRY", (0.01, 0.02))
     tries, stopped = list[str](), list[str]()
 
     def start() -> None:
@@ -105,9 +112,11 @@ def test_a_part_that_could_not_start_is_started_again(
         if len(tries) < 4:
             _refuses()
 
-    ran = Ran(tmp_path, [Fake("metrics", start, lambda: stopped.append("metrics"))], monkeypatch)
-    until(lambda: ran.status()["metrics"]["state"] == "running", "it runs")
-    ran.end()
+    running = RunningApp(
+        tmp_path, [Fake("metrics", start, lambda: stopped.append("metrics"))], monkeypatch
+    )
+    until(lambda: running.status()["metrics"]["state"] == "running", "it runs")
+    running.end()
     assert (len(tries), stopped) == (4, ["metrics"])
     assert caplog.text.count("metrics did not start") == 1
 
@@ -115,62 +124,62 @@ def test_a_part_that_could_not_start_is_started_again(
 def test_a_part_that_hangs_at_its_end_is_left_behind(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(module, "DRAIN", 0.1)
+    monkeypatch.setattr(module, "STOP_LIMIT", 0.1)
     release, stopped = threading.Event(), list[str]()
     parts: list[Part] = [
         Fake("hangs", _nothing, lambda: (release.wait(DEADLINE), None)[1]),
         Fake("good", _nothing, lambda: stopped.append("good")),
     ]
-    ran = Ran(tmp_path, parts, monkeypatch)
-    ran.end()
+    running = RunningApp(tmp_path, parts, monkeypatch)
+    running.end()
     release.set()
     assert stopped == ["good"]
     assert "did not end in time: hangs" in caplog.text
-    assert lock_file.told(ran.app.home) is None
+    assert lock_file.read_holder(running.app.home) is None
 
 
-def test_a_question_without_an_end_does_not_keep_it(
+def test_a_request_that_hangs_does_not_delay_the_end(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(module, "DRAIN", 0.1)
-    ran = Ran(tmp_path, [], monkeypatch)
-    asked = threading.Event()
+    monkeypatch.setattr(module, "STOP_LIMIT", 0.1)
+    running = RunningApp(tmp_path, [], monkeypatch)
+    called = threading.Event()
 
-    async def never(*_: object) -> None:
-        asked.set()
+    async def hang(*_: object) -> None:
+        called.set()
         await asyncio.Event().wait()
 
-    ran.app.server.answer = never
-    with Wire(ran.app.home) as wire:
-        wire.say(protocol.request(1, "x"))
-        assert asked.wait(DEADLINE)
-        ran.end()
+    running.app.server.answer = hang
+    with Wire(running.app.home) as wire:
+        wire.say(protocol.encode_request(1, "x"))
+        assert called.wait(DEADLINE)
+        running.end()
         assert wire.hear() == {}
     assert "did not end in time: a client" in caplog.text
 
 
-def test_an_answer_at_work_is_finished_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    ran = Ran(tmp_path, [], monkeypatch)
-    asked = threading.Event()
+def test_a_request_at_work_is_answered_before_the_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    running = RunningApp(tmp_path, [], monkeypatch)
+    called = threading.Event()
 
-    async def when_it_ends(*_: object) -> str:
-        asked.set()
-        await ran.app._over.wait()
+    async def wait_for_the_end(*_: object) -> str:
+        called.set()
+        await running.app._stopping.wait()
         return "well"
 
-    ran.app.server.answer = when_it_ends
-    with Wire(ran.app.home) as wire:
-        wire.say(protocol.request(1, "x"))
-        assert asked.wait(DEADLINE)
-        ran.end()
+    running.app.server.answer = wait_for_the_end
+    with Wire(running.app.home) as wire:
+        wire.say(protocol.encode_request(1, "x"))
+        assert called.wait(DEADLINE)
+        running.end()
         assert wire.hear()["result"] == "well"
         assert wire.hear() == {}
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_a_signal_ends_it_also_with_clients_of_all_kinds(
-    stage: DemoStage, number: signal.Signals
-) -> None:
+def test_a_signal_ends_it_with_clients_of_all_kinds(stage: DemoStage, number: signal.Signals) -> None:
     identity = daemon_of(stage)
     with (
         Wire(home_of(stage)) as half,
@@ -193,7 +202,7 @@ def test_a_signal_ends_it_also_with_clients_of_all_kinds(
 
 
 def test_a_home_that_is_deleted_ends_it(stage: DemoStage) -> None:
-    """A part may just be writing, and bring a database back; but nothing by which it would be found."""
+    """A part that is just writing may create a database again, but no lock file and no socket."""
     identity = daemon_of(stage)
     with open(f"{home_of(stage)}/daemon.log", encoding="utf-8") as log:
         shutil.rmtree(home_of(stage), ignore_errors=True)  # its own files come and go meanwhile
@@ -204,20 +213,20 @@ def test_a_home_that_is_deleted_ends_it(stage: DemoStage) -> None:
     assert daemon_of(stage) != identity
 
 
-def test_in_a_home_that_was_deleted_no_part_has_a_last_word(
+def test_no_part_writes_at_the_end_if_the_home_was_deleted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     stopped: list[str] = []
-    ran = Ran(tmp_path, [Fake("good", _nothing, lambda: stopped.append("good"))], monkeypatch)
-    shutil.rmtree(ran.app.home)
-    ran.app.look_after_home()
-    ran.thread.join(DEADLINE)
-    assert not ran.thread.is_alive()
+    running = RunningApp(tmp_path, [Fake("good", _nothing, lambda: stopped.append("good"))], monkeypatch)
+    shutil.rmtree(running.app.home)
+    running.app.check_home()
+    running.thread.join(DEADLINE)
+    assert not running.thread.is_alive()
     assert stopped == []
-    assert not os.path.exists(ran.app.home)
+    assert not os.path.exists(running.app.home)
 
 
-def test_a_lock_file_of_another_ends_it(stage: DemoStage) -> None:
+def test_a_moved_lock_file_ends_it(stage: DemoStage) -> None:
     identity = daemon_of(stage)
     os.rename(f"{home_of(stage)}/daemon.lock", f"{home_of(stage)}/moved")
     until(lambda: is_gone(identity), "it ends")
@@ -226,12 +235,10 @@ def test_a_lock_file_of_another_ends_it(stage: DemoStage) -> None:
 def test_a_socket_that_is_deleted_comes_back(stage: DemoStage) -> None:
     identity = daemon_of(stage)
     path = f"{home_of(stage)}/daemon.sock"
-    before = inode(path)
     with rpc.connect(home_of(stage)) as client:
         os.unlink(path)
         until(lambda: os.path.lexists(path), "it is there again")
         assert client.hello().pid == identity.pid
     with rpc.connect(home_of(stage)) as client:
         assert client.hello().pid == identity.pid
-    assert before
     assert agentctl_of(stage, "daemon", "status").code == 0

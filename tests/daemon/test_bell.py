@@ -1,4 +1,4 @@
-"""The bell: many rings are one, and nobody is woken twice for the same."""
+"""The bell: many rings are one call of each subscriber."""
 
 import asyncio
 import threading
@@ -7,57 +7,57 @@ from agentctl.daemon.bell import Bell
 from tests.waiting import DEADLINE
 
 
-def test_many_rings_from_many_threads_are_heard_as_few() -> None:
-    async def play() -> list[int]:
-        bell, heard, struck = Bell(), list[int](), asyncio.Event()
-        bell.hang(asyncio.get_running_loop())
-        bell.hear(heard.append)
-        bell.hear(lambda _: struck.set())
+def test_many_rings_from_many_threads_are_one_call() -> None:
+    async def ring_bell() -> list[int]:
+        bell, numbers, struck = Bell(), list[int](), asyncio.Event()
+        bell.attach(asyncio.get_running_loop())
+        bell.subscribe(numbers.append)
+        bell.subscribe(lambda _: struck.set())
         threads = [threading.Thread(target=bell.ring, args=(seq,)) for seq in range(1, 51)]
         for thread in threads:
             thread.start()
         for thread in threads:
             thread.join()
         await asyncio.wait_for(struck.wait(), DEADLINE)
-        return heard
+        return numbers
 
-    assert asyncio.run(play()) == [50]
+    assert asyncio.run(ring_bell()) == [50]
 
 
-def test_it_never_rings_backwards() -> None:
+def test_the_number_never_decreases_without_a_reset() -> None:
     bell = Bell()
     bell.ring(5)
     bell.ring(3)
     assert bell.seq == 5
-    bell.anew()
+    bell.reset()
     bell.ring(3)
     assert bell.seq == 3
 
 
-def test_who_left_hears_nothing() -> None:
-    async def play() -> None:
-        bell, heard = Bell(), list[int]()
-        bell.hang(asyncio.get_running_loop())
-        bell.hear(heard.append)
-        assert bell.hearers == 1
-        bell.leave(heard.append)
+def test_a_subscriber_that_left_is_not_called() -> None:
+    async def ring_bell() -> None:
+        bell, numbers = Bell(), list[int]()
+        bell.attach(asyncio.get_running_loop())
+        bell.subscribe(numbers.append)
+        assert bell.subscribers == 1
+        bell.unsubscribe(numbers.append)
         bell.ring(1)
         await asyncio.sleep(0)
         await asyncio.sleep(0)
-        assert (heard, bell.hearers) == ([], 0)
+        assert (numbers, bell.subscribers) == ([], 0)
 
-    asyncio.run(play())
+    asyncio.run(ring_bell())
 
 
-def test_it_may_be_rung_before_and_after_the_loop() -> None:
+def test_it_may_ring_before_and_after_the_loop() -> None:
     bell = Bell()
     bell.ring(1)
 
-    async def play() -> None:
-        bell.hang(asyncio.get_running_loop())
+    async def ring_bell() -> None:
+        bell.attach(asyncio.get_running_loop())
         bell.ring(2)
-        bell.hang(None)
+        bell.attach(None)
 
-    asyncio.run(play())
+    asyncio.run(ring_bell())
     bell.ring(3)
     assert bell.seq == 3

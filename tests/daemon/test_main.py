@@ -21,47 +21,47 @@ from tests.running import agentctl_in, agentctl_of, environ_of
 from tests.waiting import until
 
 
-def test_it_belongs_to_nobody_s_terminal_directory_or_agent(stage: DemoStage) -> None:
+def test_it_has_no_terminal_directory_or_agent_of_its_caller(stage: DemoStage) -> None:
     daemon_of(stage, CLAUDECODE="1", AGENTCTL_LAUNCH_ID="abc", CLAUDE_CONFIG_DIR="/some/where")
-    found = lock_file.proven(home_of(stage))
-    assert found is not None
-    process = proc.current(found.identity)
+    holder = lock_file.find_proven(home_of(stage))
+    assert holder is not None
+    process = proc.find_process(holder.identity)
     assert process is not None
     assert (process.comm, process.cwd) == ("agentctl-daemon", "/")
     assert os.getsid(process.pid) == process.pid
     environ = process.environ()
     assert not {"CLAUDECODE", "AGENTCTL_LAUNCH_ID"} & environ.keys()
-    assert environ["CLAUDE_CONFIG_DIR"] == "/some/where", "what a person set stays"
+    assert environ["CLAUDE_CONFIG_DIR"] == "/some/where", "what the user set stays"
 
 
-def test_it_may_have_more_open_than_a_login(stage: DemoStage) -> None:
+def test_it_may_open_more_files_than_a_login(stage: DemoStage) -> None:
     from resource import RLIMIT_NOFILE, prlimit
 
     soft, hard = prlimit(daemon_of(stage).pid, RLIMIT_NOFILE)
     assert soft >= min(hard, 8192)
 
 
-def test_it_holds_nothing_of_its_caller(stage: DemoStage, tmp_path: Path) -> None:
-    """A shell's `flock 9` would never be over."""
+def test_it_inherits_no_descriptor_of_its_caller(stage: DemoStage, tmp_path: Path) -> None:
+    """Otherwise a shell's `flock 9` would never be released."""
     fd = os.open(tmp_path / "precious", os.O_CREAT | os.O_RDWR)
     command = [sys.executable, "-m", "agentctl", "daemon", "start"]
     subprocess.run(command, env=environ_of(stage), pass_fds=[fd], check=True, stdout=subprocess.DEVNULL)
     os.close(fd)
-    found = lock_file.proven(home_of(stage))
-    assert found is not None
-    process = proc.current(found.identity)
+    holder = lock_file.find_proven(home_of(stage))
+    assert holder is not None
+    process = proc.find_process(holder.identity)
     assert process is not None
-    assert not [path for path in process.open_files() if path.endswith("precious")]
+    assert not [path for path in process.list_open_files() if path.endswith("precious")]
 
 
-def test_who_started_it_is_told_once(tmp_path: Path) -> None:
-    """What comes after would be written into whatever file has that number by then."""
+def test_the_result_of_the_start_is_reported_once(tmp_path: Path) -> None:
+    """A second report would be written into the file that has that descriptor by then."""
     read, write = os.pipe()
-    tell = daemon_main.teller(write)
-    tell("ok")
+    report = daemon_main.make_reporter(write)
+    report("ok")
     other = os.open(tmp_path / "precious", os.O_CREAT | os.O_RDWR)
     os.dup2(other, write)
-    tell("failed for some reason")
+    report("failed for some reason")
     assert os.read(read, 100) == b"ok\n"
     assert (tmp_path / "precious").read_bytes() == b""
     for fd in {read, write, other}:
@@ -75,7 +75,7 @@ def test_its_files_are_private(stage: DemoStage) -> None:
         assert stat.S_IMODE(os.stat(f"{home_of(stage)}/{name}").st_mode) & 0o077 == 0, name
 
 
-def test_the_second_names_the_first(stage: DemoStage) -> None:
+def test_a_second_daemon_names_the_first(stage: DemoStage) -> None:
     identity = daemon_of(stage)
     ran = subprocess.run(
         [sys.executable, "-m", "agentctl.daemon"],
@@ -90,14 +90,14 @@ def test_the_second_names_the_first(stage: DemoStage) -> None:
     assert daemons_of(stage) == [identity.pid]
 
 
-def test_killed_at_any_moment_the_next_starts_at_once(stage: DemoStage) -> None:
+def test_the_next_daemon_starts_at_once_after_a_kill(stage: DemoStage) -> None:
     first = daemon_of(stage)
     kill(first)
     assert os.path.lexists(f"{home_of(stage)}/daemon.sock"), "its socket is left"
     assert agentctl_of(stage, "daemon", "status").code == 3
     second = daemon_of(stage)
     assert second != first
-    assert "second" not in log_of(stage)
+    assert " ERROR " not in log_of(stage)
 
 
 def test_two_homes_are_two_daemons(stage: DemoStage, tmp_path: Path) -> None:
@@ -119,7 +119,7 @@ def test_a_home_longer_than_a_socket_s_address(stage: DemoStage, tmp_path: Path)
     assert (ran.code, ran.out) == (0, f"stopped: agentctl 0.1.0, pid {identity.pid}\n")
 
 
-def test_a_home_named_from_where_one_stands(stage: DemoStage) -> None:
+def test_a_relative_home_is_below_the_directory_of_the_caller(stage: DemoStage) -> None:
     environ = environ_of(stage, AGENTCTL_HOME="here")
     ran = agentctl_in(environ, "daemon", "start", cwd=str(stage.work))
     assert ran.code == 0, ran.err
@@ -127,7 +127,7 @@ def test_a_home_named_from_where_one_stands(stage: DemoStage) -> None:
         assert client.hello().home == str(stage.work / "here")
 
 
-def test_in_the_foreground_it_says_what_it_does_and_ends_with_ctrl_c(stage: DemoStage) -> None:
+def test_in_the_foreground_it_prints_its_log_and_ends_with_ctrl_c(stage: DemoStage) -> None:
     with subprocess.Popen(
         [sys.executable, "-m", "agentctl", "daemon", "start", "--foreground"],
         env=environ_of(stage),
@@ -135,7 +135,7 @@ def test_in_the_foreground_it_says_what_it_does_and_ends_with_ctrl_c(stage: Demo
         text=True,
     ) as child:
         until(lambda: agentctl_of(stage, "daemon", "status").code == 0, "it answers")
-        with Handle(proc.read_process(child.pid, proc.boot_id()).identity) as handle:
+        with Handle(proc.read_process(child.pid, proc.read_boot_id()).identity) as handle:
             handle.signal(signal.SIGINT)
         _, err = child.communicate(timeout=60)
         assert child.returncode == 0
@@ -143,7 +143,7 @@ def test_in_the_foreground_it_says_what_it_does_and_ends_with_ctrl_c(stage: Demo
     assert "ending: SIGINT" in err
 
 
-def test_words_it_does_not_know() -> None:
+def test_unknown_arguments_are_a_usage_error() -> None:
     command = [sys.executable, "-m", "agentctl.daemon", "--what"]
     ran = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
     assert ran.returncode == 2
@@ -151,7 +151,7 @@ def test_words_it_does_not_know() -> None:
 
 
 @pytest.mark.parametrize("obstacle", ["daemon.sock", "daemon.lock"])
-def test_what_is_in_its_way_is_told(stage: DemoStage, obstacle: str) -> None:
+def test_the_error_names_the_obstacle(stage: DemoStage, obstacle: str) -> None:
     os.makedirs(f"{home_of(stage)}/{obstacle}/inside")
     ran = agentctl_of(stage, "daemon", "start")
     assert ran.code != 0

@@ -1,4 +1,4 @@
-"""What a daemon can be asked, of a real one."""
+"""The methods of a real daemon."""
 
 import os
 
@@ -18,13 +18,13 @@ from tests.waiting import DEADLINE, until
 def test_hello(stage: DemoStage) -> None:
     identity = daemon_of(stage)
     with rpc.connect(home_of(stage)) as client:
-        told = client.hello()
-    assert told == rpc.Hello(
+        hello = client.hello()
+    assert hello == rpc.Hello(
         protocol.PROTOCOL, __version__, identity.pid, identity.start, home_of(stage)
     )
 
 
-def test_an_older_and_a_newer_client_are_told_what_it_speaks(stage: DemoStage) -> None:
+def test_an_older_and_a_newer_client_learn_the_protocol_of_the_daemon(stage: DemoStage) -> None:
     daemon_of(stage)
     with Wire(home_of(stage)) as wire:
         for params in ({}, {"protocol": 0}, {"protocol": 99, "version": "9", "more": [1]}):
@@ -32,59 +32,67 @@ def test_an_older_and_a_newer_client_are_told_what_it_speaks(stage: DemoStage) -
         assert wire.ask("hello", protocol="one")["error"]["code"] == protocol.BAD_PARAMS
 
 
-def test_no_such_method(stage: DemoStage) -> None:
+def test_an_unknown_method_is_an_error(stage: DemoStage) -> None:
     daemon_of(stage)
-    with rpc.connect(home_of(stage)) as client, pytest.raises(Fault, match="known: hello") as told:
+    with rpc.connect(home_of(stage)) as client, pytest.raises(Fault, match="known: hello") as fault:
         client.call("write")
-    assert told.value.code == protocol.NO_METHOD
+    assert fault.value.code == protocol.NO_METHOD
 
 
 def test_status(stage: DemoStage) -> None:
     identity = daemon_of(stage)
     with rpc.connect(home_of(stage)) as client:
-        told = client.call("daemon.status")
-        assert (told["pid"], told["clients"], told["subscribers"]) == (identity.pid, 1, 0)
-        assert 1 << 20 < told["memory_bytes"] < 45_000_000
-        assert "guard" in {part["name"] for part in told["parts"]}
+        status = client.call("daemon.status")
+        assert (status["pid"], status["clients"], status["subscribers"]) == (identity.pid, 1, 0)
+        assert 1 << 20 < status["memory_bytes"] < 45_000_000
+        assert "guard" in {part["name"] for part in status["parts"]}
 
 
 def test_a_subscriber_hears_the_bell(stage: DemoStage) -> None:
-    """It is told that there is something; what, is in the journal."""
+    """The bell says that there are new events; the journal says which."""
     daemon_of(stage)
     with rpc.connect(home_of(stage)) as client, rpc.connect(home_of(stage)) as other:
         until(lambda: client.call("daemon.status")["seq"] > 0, "its own start is in the journal")
+        seq = client.call("daemon.status")["seq"]
         client.call("events.subscribe")
         client.call("events.subscribe")  # twice is once
         assert other.call("daemon.status")["subscribers"] == 1
+        stage.start()
+        bell = client.read_notification(DEADLINE)
+        assert bell is not None
+        assert (bell["method"], bell["params"]["seq"] > seq) == ("events", True)
         client.close()
         until(lambda: other.call("daemon.status")["subscribers"] == 0, "it has left")
 
 
-def test_the_end_is_rung_for(stage: DemoStage) -> None:
+def test_a_shutdown_disconnects_clients_and_is_in_the_journal(stage: DemoStage) -> None:
     identity = daemon_of(stage)
     with rpc.connect(home_of(stage)) as client, rpc.connect(home_of(stage)) as other:
         until(lambda: client.call("daemon.status")["seq"] > 0, "it has begun")
         client.call("events.subscribe")
         assert other.call("shutdown")["ending"] is True
-        _hear_to_the_end(client)
+        _read_until_disconnected(client)
     notes = f"{home_of(stage)}/state.db"
-    until(lambda: [e.type for e in journal.after(notes, 0)][-1:] == ["daemon.stopped"], "it is told")
-    assert journal.after(notes, 0)[0].subject == identity.address
-    journal.record(notes, [Event("lock.released", 1.0)])  # nobody keeps the database
+    until(
+        lambda: [e.type for e in journal.read_after(notes, 0)][-1:] == ["daemon.stopped"],
+        "the end is in the journal",
+    )
+    assert journal.read_after(notes, 0)[0].subject == identity.address
+    journal.append_events(notes, [Event("lock.released", 1.0)])  # the daemon no longer locks it
 
 
-def _hear_to_the_end(client: rpc.Client) -> None:
+def _read_until_disconnected(client: rpc.Client) -> None:
     try:
-        while client.rung(DEADLINE):
+        while client.read_notification(DEADLINE):
             pass
     except NoDaemon:
         return
-    raise AssertionError("it did not hang up")
+    raise AssertionError("the daemon did not disconnect")
 
 
-def test_questions_are_answered_or_said_to_be_elsewhere(stage: DemoStage) -> None:
+def test_a_question_without_parameters_is_an_error_and_the_client_may_go_on(stage: DemoStage) -> None:
     daemon_of(stage)
     with Wire(home_of(stage)) as wire:
-        told = wire.ask("ask")
-        assert "result" in told or told["error"]["code"] < 0
+        response = wire.ask("ask")
+        assert response["error"]["code"] == protocol.ELSEWHERE
         assert wire.ask("hello")["result"]["pid"] != os.getpid()

@@ -1,4 +1,4 @@
-"""What systemd is told."""
+"""The notifications to systemd."""
 
 import os
 import socket
@@ -10,20 +10,24 @@ from agentctl.daemon.systemd import notify
 
 
 @pytest.mark.parametrize("abstract", [False, True])
-def test_it_is_told_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, abstract: bool) -> None:
+def test_systemd_is_notified_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, abstract: bool
+) -> None:
     name = f"@agentctl-test-{os.getpid()}" if abstract else str(tmp_path / "notify")
-    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as heard:
-        heard.bind("\0" + name[1:] if abstract else name)
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as listener:
+        listener.bind("\0" + name[1:] if abstract else name)
         monkeypatch.setenv("NOTIFY_SOCKET", name)
         notify("READY=1")
-        assert heard.recv(100) == b"READY=1"
+        assert listener.recv(100) == b"READY=1"
         assert "NOTIFY_SOCKET" not in os.environ, "what we start must not speak for us"
         notify("READY=1")
-        heard.setblocking(False)
+        listener.setblocking(False)
         with pytest.raises(BlockingIOError):
-            heard.recv(100)
+            listener.recv(100)
 
 
-def test_nobody_listens(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_socket_without_a_listener_is_no_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("NOTIFY_SOCKET", str(tmp_path / "gone"))
     notify("READY=1")

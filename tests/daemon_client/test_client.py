@@ -1,4 +1,4 @@
-"""The client: what it asks, and what it makes of every answer."""
+"""The client: its requests, and its result for every answer."""
 
 import os
 import socket
@@ -18,19 +18,19 @@ from tests.waiting import DEADLINE
 HELLO = {"protocol": protocol.PROTOCOL, "version": "0.0.9", "pid": 7, "start": 8, "home": "/h"}
 
 
-class Fake:
-    """A daemon of few words. Each connection is handed to `speak`. Use as a context manager."""
+class FakeDaemon:
+    """A daemon whose connections are served by `speak`. Use as a context manager."""
 
     def __init__(self, home: Path, speak: Callable[[socket.socket, bytes], None]) -> None:
         self.home = str(home)
         self._speak = speak
         self._listening = socket.socket(socket.AF_UNIX)
-        with rpc.short(self.home) as place:
+        with rpc.short_path(self.home) as place:
             self._listening.bind(f"{place}/{SOCKET}")
         self._listening.listen()
         self._thread = threading.Thread(target=self._run)
 
-    def __enter__(self) -> "Fake":
+    def __enter__(self) -> "FakeDaemon":
         self._thread.start()
         return self
 
@@ -50,16 +50,16 @@ class Fake:
                     self._speak(connected, line)
 
 
-def _hello(**other: object) -> Callable[[socket.socket, bytes], None]:
+def answer_hello(**other: object) -> Callable[[socket.socket, bytes], None]:
     def speak(connected: socket.socket, line: bytes) -> None:
-        asked = protocol.decoded(line)
-        assert not isinstance(asked, Fault)
-        connected.sendall(protocol.result(asked.id, {**HELLO, **other}))
+        request = protocol.parse_request(line)
+        assert not isinstance(request, Fault)
+        connected.sendall(protocol.encode_result(request.id, {**HELLO, **other}))
 
     return speak
 
 
-def test_nobody_listens(tmp_path: Path) -> None:
+def test_without_a_listener_there_is_no_daemon(tmp_path: Path) -> None:
     with pytest.raises(NoDaemon, match="no daemon runs"):
         Client(str(tmp_path))
     socket_file = socket.socket(socket.AF_UNIX)
@@ -70,30 +70,30 @@ def test_nobody_listens(tmp_path: Path) -> None:
 
 
 def test_hello(tmp_path: Path) -> None:
-    with Fake(tmp_path, _hello()), rpc.connect(str(tmp_path)) as client:
+    with FakeDaemon(tmp_path, answer_hello()), rpc.connect(str(tmp_path)) as client:
         assert client.hello() == rpc.Hello(protocol.PROTOCOL, "0.0.9", 7, 8, "/h")
 
 
-def test_another_protocol_is_told_in_one_line(tmp_path: Path) -> None:
-    with Fake(tmp_path, _hello(protocol=99)), pytest.raises(Unreachable) as told:
+def test_another_protocol_is_an_error_of_one_line(tmp_path: Path) -> None:
+    with FakeDaemon(tmp_path, answer_hello(protocol=99)), pytest.raises(Unreachable) as error_info:
         rpc.connect(str(tmp_path))
-    assert str(told.value) == (
+    assert str(error_info.value) == (
         "the daemon is agentctl 0.0.9 (protocol 99), "
         f"this is {__version__} (protocol {protocol.PROTOCOL})"
     )
-    assert told.value.hint == "agentctl daemon restart"
+    assert error_info.value.hint == "agentctl daemon restart"
 
 
 @pytest.mark.parametrize("odd", [{"protocol": "x"}, {"pid": None}, {"version": 3, "start": []}])
 def test_an_odd_hello_is_no_crash(tmp_path: Path, odd: dict[str, object]) -> None:
-    with Fake(tmp_path, _hello(**odd)), pytest.raises(Unreachable):
+    with FakeDaemon(tmp_path, answer_hello(**odd)), pytest.raises(Unreachable):
         rpc.connect(str(tmp_path))
 
 
 @pytest.mark.parametrize("raw", [b"nonsense\n", b"[]\n", b"{}\n", b"\xff\n", b'{"error": 1}\n'])
 def test_nonsense_is_an_error(tmp_path: Path, raw: bytes) -> None:
     with (
-        Fake(tmp_path, lambda connected, _: connected.sendall(raw)),
+        FakeDaemon(tmp_path, lambda connected, _: connected.sendall(raw)),
         Client(str(tmp_path)) as client,
         pytest.raises(Fault),
     ):
@@ -102,69 +102,69 @@ def test_nonsense_is_an_error(tmp_path: Path, raw: bytes) -> None:
 
 def test_a_fault_has_its_code(tmp_path: Path) -> None:
     def speak(connected: socket.socket, _: bytes) -> None:
-        connected.sendall(protocol.fault(Fault(protocol.BUSY, "later", 1)))
+        connected.sendall(protocol.encode_fault(Fault(protocol.BUSY, "later", 1)))
 
-    with Fake(tmp_path, speak), Client(str(tmp_path)) as client, pytest.raises(Fault) as told:
+    with FakeDaemon(tmp_path, speak), Client(str(tmp_path)) as client, pytest.raises(Fault) as fault:
         client.call("hello")
-    assert told.value.code == protocol.BUSY
+    assert fault.value.code == protocol.BUSY
 
 
 @pytest.mark.parametrize(("code", "error"), [(protocol.ENDING, NoDaemon), (protocol.BUSY, Unreachable)])
-def test_one_that_refuses_is_not_there_or_not_to_be_spoken_with(
+def test_a_refusal_means_no_daemon_or_an_unreachable_one(
     tmp_path: Path, code: int, error: type[Exception]
 ) -> None:
     def speak(connected: socket.socket, _: bytes) -> None:
-        connected.sendall(protocol.fault(Fault(code, "no")))
+        connected.sendall(protocol.encode_fault(Fault(code, "no")))
 
-    with Fake(tmp_path, speak), pytest.raises(error) as told:
+    with FakeDaemon(tmp_path, speak), pytest.raises(error) as refusal:
         rpc.connect(str(tmp_path))
-    assert type(told.value) is error
+    assert type(refusal.value) is error
 
 
-def test_one_that_does_not_answer_is_not_waited_for(tmp_path: Path) -> None:
+def test_a_daemon_that_does_not_answer_is_unreachable(tmp_path: Path) -> None:
     with (
-        Fake(tmp_path, lambda *_: None),
+        FakeDaemon(tmp_path, lambda *_: None),
         Client(str(tmp_path), patience=0.05) as client,
         pytest.raises(Unreachable, match=r"within 0\.05 s"),
     ):
         client.call("hello")
 
 
-def test_one_that_hangs_up(tmp_path: Path) -> None:
+def test_a_daemon_that_disconnects_is_none(tmp_path: Path) -> None:
     def speak(connected: socket.socket, _: bytes) -> None:
         connected.shutdown(socket.SHUT_RDWR)
 
-    with Fake(tmp_path, speak), Client(str(tmp_path)) as client, pytest.raises(NoDaemon):
+    with FakeDaemon(tmp_path, speak), Client(str(tmp_path)) as client, pytest.raises(NoDaemon):
         client.call("hello")
 
 
-def test_bells_beside_an_answer_are_kept(tmp_path: Path) -> None:
+def test_notifications_before_an_answer_are_kept(tmp_path: Path) -> None:
     def speak(connected: socket.socket, line: bytes) -> None:
-        asked = protocol.decoded(line)
-        assert not isinstance(asked, Fault)
+        request = protocol.parse_request(line)
+        assert not isinstance(request, Fault)
         for seq in (1, 2):
-            connected.sendall(protocol.notification("events", {"seq": seq}))
-        connected.sendall(protocol.result(asked.id, "yes"))
+            connected.sendall(protocol.encode_notification("events", {"seq": seq}))
+        connected.sendall(protocol.encode_result(request.id, "yes"))
 
-    with Fake(tmp_path, speak), Client(str(tmp_path)) as client:
+    with FakeDaemon(tmp_path, speak), Client(str(tmp_path)) as client:
         assert client.call("x") == "yes"
-        assert [(client.rung(DEADLINE) or {})["params"]["seq"] for _ in range(2)] == [1, 2]
-        assert client.rung(0) is None
+        assert [(client.read_notification(DEADLINE) or {})["params"]["seq"] for _ in range(2)] == [1, 2]
+        assert client.read_notification(0) is None
 
 
 def test_a_home_longer_than_an_address(tmp_path: Path) -> None:
     home = tmp_path / ("x" * 120)
     home.mkdir()
     before = len(os.listdir("/proc/self/fd"))
-    with Fake(home, _hello()):
+    with FakeDaemon(home, answer_hello()):
         rpc.connect(str(home)).close()
     assert len(os.listdir("/proc/self/fd")) == before
 
 
-def test_a_socket_of_another_user_is_not_believed(
+def test_a_daemon_of_another_user_is_not_trusted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with Fake(tmp_path, _hello()):
+    with FakeDaemon(tmp_path, answer_hello()):
         monkeypatch.setattr(os, "geteuid", lambda: 4242)
         with pytest.raises(Unreachable, match="another user's"):
             Client(str(tmp_path))

@@ -1,4 +1,4 @@
-"""JSON-RPC in lines: whatever comes, it is a request or an error, and nothing raises."""
+"""JSON-RPC in lines: any input is a request or a fault, and raises nothing."""
 
 import json
 from typing import Any
@@ -27,36 +27,36 @@ ALMOST = st.fixed_dictionaries(
 )
 
 
-def _answered(raw: bytes) -> None:
-    told = protocol.decoded(raw)
-    if isinstance(told, Fault):
-        line = protocol.fault(told)
-        assert told.code in (protocol.PARSE, protocol.INVALID, protocol.BAD_PARAMS)
+def check_answer(raw: bytes) -> None:
+    request = protocol.parse_request(raw)
+    if isinstance(request, Fault):
+        line = protocol.encode_fault(request)
+        assert request.code in (protocol.PARSE, protocol.INVALID, protocol.BAD_PARAMS)
     else:
-        line = protocol.result(told.id, {"of": told.params})
+        line = protocol.encode_result(request.id, {"of": request.params})
     assert line.endswith(b"\n")
     assert line.count(b"\n") == 1
     json.loads(line)
 
 
 @given(st.binary(max_size=200))
-def test_any_bytes(raw: bytes) -> None:
-    _answered(raw)
+def test_any_bytes_are_answered(raw: bytes) -> None:
+    check_answer(raw)
 
 
 @given(JSON)
-def test_any_json(value: Any) -> None:
-    _answered(json.dumps(value).encode())
+def test_any_json_is_answered(value: Any) -> None:
+    check_answer(json.dumps(value).encode())
 
 
 @given(ALMOST)
-def test_what_looks_like_a_request(value: dict[str, Any]) -> None:
-    _answered(json.dumps(value).encode())
+def test_an_almost_valid_request_is_answered(value: dict[str, Any]) -> None:
+    check_answer(json.dumps(value).encode())
 
 
 @given(st.binary(max_size=200) | ALMOST.map(lambda value: json.dumps(value).encode()))
-def test_any_bytes_of_a_daemon(raw: bytes) -> None:
-    assert isinstance(protocol.answer(raw), dict | Fault)
+def test_any_bytes_of_a_daemon_are_a_response_or_a_fault(raw: bytes) -> None:
+    assert isinstance(protocol.parse_response(raw), dict | Fault)
 
 
 @pytest.mark.parametrize(
@@ -77,22 +77,26 @@ def test_any_bytes_of_a_daemon(raw: bytes) -> None:
         (b'{"jsonrpc":"2.0","method":"x","id":1,"params":[1]}', protocol.BAD_PARAMS),
     ],
 )
-def test_what_is_wrong_has_its_code(raw: bytes, code: int) -> None:
-    told = protocol.decoded(raw)
-    assert isinstance(told, Fault)
-    assert told.code == code
+def test_each_error_has_its_code(raw: bytes, code: int) -> None:
+    fault = protocol.parse_request(raw)
+    assert isinstance(fault, Fault)
+    assert fault.code == code
 
 
-def test_there_and_back() -> None:
-    asked = protocol.request(7, "ask", {"words": ["ä", "\udcff"]})
-    assert protocol.decoded(asked) == Request(7, "ask", {"words": ["ä", "\udcff"]})
-    assert protocol.answer(protocol.result(7, [1])) == {"jsonrpc": "2.0", "id": 7, "result": [1]}
-    fault = protocol.answer(protocol.fault(Fault(protocol.BUSY, "later", 7)))
+def test_requests_and_responses_survive_encoding() -> None:
+    line = protocol.encode_request(7, "ask", {"words": ["ä", "\udcff"]})
+    assert protocol.parse_request(line) == Request(7, "ask", {"words": ["ä", "\udcff"]})
+    assert protocol.parse_response(protocol.encode_result(7, [1])) == {
+        "jsonrpc": "2.0",
+        "id": 7,
+        "result": [1],
+    }
+    fault = protocol.parse_response(protocol.encode_fault(Fault(protocol.BUSY, "later", 7)))
     assert isinstance(fault, Fault)
     assert (fault.code, str(fault), fault.request) == (protocol.BUSY, "later", 7)
 
 
-def test_a_notification_wants_no_answer() -> None:
-    told = protocol.decoded(protocol.notification("events", {"seq": 3}))
-    assert isinstance(told, Request)
-    assert (told.answered, told.params) == (False, {"seq": 3})
+def test_a_notification_needs_no_response() -> None:
+    request = protocol.parse_request(protocol.encode_notification("events", {"seq": 3}))
+    assert isinstance(request, Request)
+    assert (request.needs_response, request.params) == (False, {"seq": 3})

@@ -1,4 +1,4 @@
-"""The daemon is ended, and shown to have ended; nobody else is."""
+"""The daemon is ended, and proven to have ended; no other process is."""
 
 import fcntl
 import os
@@ -21,16 +21,16 @@ from tests.fakes.demo import DemoStage
 from tests.running import environ_of
 
 
-def test_it_is_asked(stage: DemoStage) -> None:
+def test_the_daemon_is_asked_to_end(stage: DemoStage) -> None:
     identity = daemon_of(stage)
-    ended = stop.end(home_of(stage))
-    assert (ended.pid, ended.how) == (identity.pid, "asked")
+    stopped = stop.stop_daemon(home_of(stage))
+    assert (stopped.pid, stopped.how) == (identity.pid, "asked")
     assert is_gone(identity)
     with pytest.raises(NotFound):
-        stop.end(home_of(stage))
+        stop.stop_daemon(home_of(stage))
 
 
-# Holds the lock of a home, listens to nobody, and acts on no signal that can be ignored.
+# Holds the lock of a home, listens on no socket, and ignores every signal that can be ignored.
 DEAF = """
 import signal, sys
 from agentctl.daemon.lock import Singleton
@@ -41,34 +41,35 @@ signal.pause()
 """
 
 
-def test_without_a_socket_it_is_signalled(stage: DemoStage) -> None:
+def test_a_daemon_without_a_socket_is_signalled(stage: DemoStage) -> None:
     identity = daemon_of(stage)
     os.rename(f"{home_of(stage)}/daemon.sock", f"{home_of(stage)}/moved")
-    ended = stop.end(home_of(stage))
-    assert ended.pid == identity.pid
+    stopped = stop.stop_daemon(home_of(stage))
+    assert stopped.pid == identity.pid
     assert is_gone(identity)
 
 
-def test_one_that_is_suspended_is_continued_to_end(stage: DemoStage) -> None:
+def test_a_suspended_daemon_is_continued_and_ends(stage: DemoStage) -> None:
     identity = daemon_of(stage)
     with Handle(identity) as handle:
         handle.signal(signal.SIGSTOP)
-    ended = stop.end(home_of(stage), patience=0.2, grace=20.0)
-    assert (ended.pid, ended.how) == (identity.pid, "SIGTERM")
+    stopped = stop.stop_daemon(home_of(stage), patience=0.2, grace=20.0)
+    assert (stopped.pid, stopped.how) == (identity.pid, "SIGTERM")
     assert is_gone(identity)
 
 
-def test_one_that_hangs_is_killed_if_that_is_wanted(stage: DemoStage) -> None:
+@pytest.mark.slow
+def test_a_daemon_that_hangs_is_killed_by_force_only(stage: DemoStage) -> None:
     command = [sys.executable, "-c", DEAF, home_of(stage)]
     with subprocess.Popen(command, env=environ_of(stage), stdout=subprocess.PIPE) as child:
         try:
             assert child.stdout is not None
             assert child.stdout.readline() == b"held\n"
             with pytest.raises(TimedOut, match="has not ended within"):
-                stop.end(home_of(stage), patience=0.2, grace=0.2)
+                stop.stop_daemon(home_of(stage), patience=0.2, grace=0.2)
             assert child.poll() is None
-            ended = stop.end(home_of(stage), force=True, patience=0.2, grace=5.0)
-            assert (ended.pid, ended.how) == (child.pid, "SIGKILL")
+            stopped = stop.stop_daemon(home_of(stage), force=True, patience=0.2, grace=5.0)
+            assert (stopped.pid, stopped.how) == (child.pid, "SIGKILL")
             assert child.wait(20) == -signal.SIGKILL
         finally:
             child.kill()
@@ -76,13 +77,13 @@ def test_one_that_hangs_is_killed_if_that_is_wanted(stage: DemoStage) -> None:
 
 def test_a_process_that_a_forged_file_names_is_not_touched(tmp_path: Path) -> None:
     with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as victim:
-        its = proc.read_process(victim.pid, proc.boot_id()).identity
+        its = proc.read_process(victim.pid, proc.read_boot_id()).identity
         forged = Holder(its, None, "0.1.0", f"{tmp_path}/daemon.sock", time.time())
         fd = os.open(lock_file.lock_file(str(tmp_path)), os.O_RDWR | os.O_CREAT, 0o600)
-        os.write(fd, forged.written())
+        os.write(fd, forged.to_bytes())
         fcntl.flock(fd, fcntl.LOCK_EX)
         with pytest.raises(NotFound):
-            stop.end(str(tmp_path), force=True, grace=0.2)
+            stop.stop_daemon(str(tmp_path), force=True, grace=0.2)
         assert victim.poll() is None
         os.close(fd)
         victim.kill()

@@ -1,4 +1,4 @@
-"""Pauses grow, never beyond an hour; a delivery is given up after a day of tries, not of waiting."""
+"""Pauses grow up to an hour; a delivery is given up after a day of tries, not of waiting."""
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -9,7 +9,7 @@ from agentctl.state.outbox import Delivery
 POLICY = Policy()
 
 
-def tried(attempt: int, first_at: float | None) -> Delivery:
+def make_delivery(attempt: int, first_at: float | None) -> Delivery:
     return Delivery(
         "d", "webhook", "ci", None, 1, 0.0, 0.0, first_at, first_at, attempt, "pending", None, None
     )
@@ -31,11 +31,11 @@ def test_pauses_differ_and_grow() -> None:
 
 
 @given(st.integers(1, 100), st.floats(0, 1e9), st.floats(0, 1e9))
-def test_it_is_over_after_a_day_and_enough_tries(attempt: int, first_at: float, now: float) -> None:
-    over = POLICY.over(tried(attempt, first_at), now)
+def test_a_delivery_is_over_after_a_day_and_ten_tries(attempt: int, first_at: float, now: float) -> None:
+    over = POLICY.is_over(make_delivery(attempt, first_at), now)
     assert over == (attempt >= 10 and now - first_at >= DAY)
 
 
 def test_a_clock_that_is_set_back_gives_nothing_up() -> None:
-    assert not POLICY.over(tried(500, 1000.0 + DAY), 1000.0)
-    assert not POLICY.over(tried(500, None), 1e9)
+    assert not POLICY.is_over(make_delivery(500, 1000.0 + DAY), 1000.0)
+    assert not POLICY.is_over(make_delivery(500, None), 1e9)

@@ -48,7 +48,7 @@ class Running:
         return [r.get("how", r["state"]) for r in self.records() if r["type"] == "turn"]
 
     def signal(self, number: signal.Signals) -> None:
-        with Handle(proc.read_process(self.child.pid, proc.boot_id()).identity) as handle:
+        with Handle(proc.read_process(self.child.pid, proc.read_boot_id()).identity) as handle:
             handle.signal(number)
 
     def end(self) -> tuple[int, str]:
@@ -61,14 +61,14 @@ Start = Callable[..., Running]
 
 @pytest.fixture
 def start(tmp_path: Path) -> Iterator[Start]:
-    made: list[Running] = []
+    agents: list[Running] = []
 
     def starter(*words: str) -> Running:
-        made.append(Running(tmp_path, *words))
-        return made[-1]
+        agents.append(Running(tmp_path, *words))
+        return agents[-1]
 
     yield starter
-    for agent in made:
+    for agent in agents:
         agent.child.kill()
         agent.child.communicate()
 
@@ -93,10 +93,10 @@ def test_its_native_files(start: Start, tmp_path: Path) -> None:
     agent = start("work 0.1, rest")
     until(lambda: "completed" in agent.turns(), "its turn is over")
     record = json.loads(agent.live.read_text())
-    identity = proc.read_process(agent.child.pid, proc.boot_id()).identity
+    identity = proc.read_process(agent.child.pid, proc.read_boot_id()).identity
     assert record == {
         "pid": agent.child.pid, "procStart": str(identity.start), "session": agent.session,
-        "namespace": proc.namespace(),
+        "namespace": proc.pid_namespace(),
     }  # fmt: skip
     types = [r["type"] for r in agent.records()]
     assert types == ["session", "say", "turn", "say", "usage", "turn"]
@@ -122,21 +122,21 @@ def test_an_answer_before_the_question_does_not_count(start: Start) -> None:
     agent = start("work 1, ask, exit 0")
     agent.signal(signal.SIGUSR1)
     until(lambda: agent.turns()[-1:] == ["waiting"], "it waits")
-    assert not _ended(agent)
+    assert not _has_ended(agent)
     agent.signal(signal.SIGUSR1)
     assert agent.end() == (0, "")
 
 
-def _ended(agent: Running) -> bool:
-    with Handle(proc.read_process(agent.child.pid, proc.boot_id()).identity) as handle:
+def _has_ended(agent: Running) -> bool:
+    with Handle(proc.read_process(agent.child.pid, proc.read_boot_id()).identity) as handle:
         return handle.wait(0.3)
 
 
-def test_one_that_hangs_is_woken_by_nobody(start: Start) -> None:
+def test_a_signal_does_not_wake_one_that_hangs(start: Start) -> None:
     agent = start("hang, exit 0")
     until(lambda: agent.turns() == ["working"], "its turn is open")
     agent.signal(signal.SIGUSR1)
-    assert not _ended(agent)
+    assert not _has_ended(agent)
 
 
 @pytest.mark.parametrize(
@@ -167,7 +167,7 @@ def test_a_step_it_does_not_know(start: Start, script: str) -> None:
     assert not agent.live.exists()
 
 
-def test_a_record_that_somebody_else_removed(start: Start) -> None:
+def test_a_record_that_another_process_removed(start: Start) -> None:
     agent = start("ask")
     until(lambda: agent.turns()[-1:] == ["waiting"], "it waits")
     agent.live.unlink()

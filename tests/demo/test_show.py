@@ -1,4 +1,4 @@
-"""The show: true at every step, and nothing left behind."""
+"""The show: true at every step, and nothing stays behind."""
 
 import os
 import re
@@ -16,12 +16,12 @@ from tests.waiting import until
 EXPECTED = (
     "Launch five demo agents",
     "A moment later: one waits",
-    "How do we know",
+    "How does agentctl know",
     "Kill one with -9",
-    "Somebody answers",
-    "Go on with one that was done",
-    "Delete our state directory",
-    "Stop one, with a proof",
+    "Answer the one",
+    "Resume one that has completed",
+    "Delete agentctl's own files",
+    "Stop one, with proof",
     "Clean up",
 )
 
@@ -41,16 +41,16 @@ def _environ(tmp_path: Path) -> dict[str, str]:
     }
 
 
-def _left_behind(tmp_path: Path) -> list[int]:
+def _list_processes(tmp_path: Path) -> list[int]:
     """Processes that have this test's directory in their environment."""
-    found = []
+    pids = []
     for name in os.listdir("/proc"):
         try:
             if name.isdigit() and os.fsencode(tmp_path) in Path(f"/proc/{name}/environ").read_bytes():
-                found.append(int(name))
+                pids.append(int(name))
         except OSError:
             continue
-    return found
+    return pids
 
 
 def _start(tmp_path: Path) -> subprocess.Popen[str]:
@@ -67,7 +67,7 @@ def _start(tmp_path: Path) -> subprocess.Popen[str]:
 
 
 def _steps(out: str) -> list[tuple[str, str]]:
-    """(what is said, what is shown) of each step."""
+    """(title, picture) of each step."""
     parts = re.split(r"^▸ (.*)$", out, flags=re.MULTILINE)
     return list(zip(parts[1::2], parts[2::2], strict=True))
 
@@ -78,7 +78,7 @@ def _words(picture: str) -> list[str]:
     return [row.split()[1] for row in rows if row]
 
 
-def test_every_step_says_what_is_and_shows_it(tmp_path: Path) -> None:
+def test_every_step_shows_what_its_title_says(tmp_path: Path) -> None:
     child = _start(tmp_path)
     out, err = child.communicate(timeout=30)
     assert child.returncode == 0
@@ -87,10 +87,10 @@ def test_every_step_says_what_is_and_shows_it(tmp_path: Path) -> None:
     ]
     steps = _steps(out)
     assert len(steps) == len(EXPECTED)
-    for (said, shown), expected in zip(steps, EXPECTED, strict=True):
-        assert said.startswith(expected)
-        assert "$ agentctl" in shown or expected == "Clean up"
-    pictures = [shown for _, shown in steps]
+    for (title, picture), expected in zip(steps, EXPECTED, strict=True):
+        assert title.startswith(expected)
+        assert "$ agentctl" in picture or expected == "Clean up"
+    pictures = [picture for _, picture in steps]
     assert len(re.findall(r"^[0-9a-f-]{36}$", pictures[0], flags=re.MULTILINE)) == 5
     words = _words(pictures[1])
     assert words[:3] == ["waiting", "running", "idle"]
@@ -104,12 +104,13 @@ def test_every_step_says_what_is_and_shows_it(tmp_path: Path) -> None:
     assert sorted(_words(pictures[6])) == ["completed", "failed", "idle", "killed", "running"]
     assert "1 ended, 0 survivors" in pictures[7]
     assert "\x1b" not in out
-    assert _left_behind(tmp_path) == []
+    assert _list_processes(tmp_path) == []
     assert list(tmp_path.iterdir()) == []  # no home, no real agent's files
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
-def test_ended_early_it_cleans_up(tmp_path: Path, number: signal.Signals) -> None:
+@pytest.mark.slow
+def test_it_cleans_up_when_it_is_ended_early(tmp_path: Path, number: signal.Signals) -> None:
     child = _start(tmp_path)
     assert child.stdout is not None
     line = ""
@@ -119,7 +120,7 @@ def test_ended_early_it_cleans_up(tmp_path: Path, number: signal.Signals) -> Non
     child.send_signal(number)
     _, err = child.communicate(timeout=30)
     assert (child.returncode, err) == (128 + number, "")
-    until(lambda: not _left_behind(tmp_path), "no agent is left")
+    until(lambda: not _list_processes(tmp_path), "no agent is left")
     assert list(tmp_path.iterdir()) == []
 
 
@@ -131,11 +132,11 @@ def test_the_stage_is_torn_down_whatever_happens(
 
     def fail_in_the_middle() -> None:
         with show.stage(pause=0) as stage:
-            stage.begin()
+            stage.launch_agents()
             assert len(stage.sessions) == len(show.CAST)
             raise ZeroDivisionError
 
     with pytest.raises(ZeroDivisionError):
         fail_in_the_middle()
-    assert _left_behind(tmp_path) == []
+    assert _list_processes(tmp_path) == []
     assert list(tmp_path.iterdir()) == []

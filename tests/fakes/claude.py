@@ -29,7 +29,7 @@ class Claude(Player):
         super().__init__()
         self.root = os.environ.get("CLAUDE_CONFIG_DIR") or f"{self.home}/.claude"
         self.version = os.environ.get("FAKE_VERSION", VERSION)
-        self.entrypoint = os.environ.get("FAKE_ENTRYPOINT", "sdk-cli" if self.launched else "cli")
+        self.entrypoint = os.environ.get("FAKE_ENTRYPOINT", "sdk-cli" if self.is_launched else "cli")
         self.kind = os.environ.get("FAKE_KIND", "interactive")
         self.path = f"{self.root}/sessions/{os.getpid()}.json"
         self.record: dict[str, Any] = {}
@@ -39,32 +39,32 @@ class Claude(Player):
 
     # launched
 
-    def called(self, arguments: list[str]) -> None:
+    def read_arguments(self, arguments: list[str]) -> None:
         set_arguments(["claude", *arguments])
         set_comm("claude")
-        super().called(arguments)
-        given = dict(pairwise(arguments))
-        self.chosen, self.resumed = given.get("--session-id"), given.get("--resume")
-        known = self.chosen or self.resumed
-        found = list(Path(self.root).glob(f"projects/*/{known}.jsonl")) if known else []
-        if self.chosen and found:
+        super().read_arguments(arguments)
+        options = dict(pairwise(arguments))
+        self.chosen, self.resume_id = options.get("--session-id"), options.get("--resume")
+        session_id = self.chosen or self.resume_id
+        transcripts = list(Path(self.root).glob(f"projects/*/{session_id}.jsonl")) if session_id else []
+        if self.chosen and transcripts:
             self.die(f"Error: Session ID {self.chosen} is already in use.")
-        if self.resumed and not found:
-            self.die(f"No conversation found with session ID: {self.resumed}")
+        if self.resume_id and not transcripts:
+            self.die(f"No conversation found with session ID: {self.resume_id}")
         if not self.prompt:
             self.die("Error: Input must be provided either through stdin or as a prompt argument")
 
-    def signalled(self, number: int) -> NoReturn:
+    def on_signal(self, number: int) -> NoReturn:
         """SIGINT is answered with a marker and the code 0, others with nothing."""
         if number != signal.SIGINT:
             self.leave(128 + number)
         if self.turn_open:
             self.interrupt()
-            self.tell("Execution error")
+            self.print_line("Execution error")
         self.leave(0)
 
     def step_login(self, _: float) -> None:
-        """Nobody is logged in: it has a session nevertheless, and a turn that failed."""
+        """It is not logged in, and still has a session, with a turn that failed."""
         self._refused("authentication_failed", "Not logged in · Please run /login")
 
     def step_model(self, seconds: float) -> None:
@@ -73,11 +73,11 @@ class Claude(Player):
         time.sleep(seconds)  # as long as the script says: the fake's own time, not a wait
         self._refused("model_not_found", "There's an issue with the selected model (nope).")
 
-    def _refused(self, error: str, said: str) -> NoReturn:
+    def _refused(self, error: str, text: str) -> NoReturn:
         more = {"error": error, "isApiErrorMessage": True}
-        told = self._reply(_text(said), "stop_sequence", message={"model": "<synthetic>"}, **more)
-        self._append(told, *self._bookkeeping())
-        self.tell(said)
+        reply = self._reply(_text(text), "stop_sequence", message={"model": "<synthetic>"}, **more)
+        self._append(reply, *self._bookkeeping())
+        self.print_line(text)
         self.leave(1)
 
     def tool(self) -> None:
@@ -94,14 +94,14 @@ class Claude(Player):
     # the registry
 
     def begin(self) -> None:
-        if not self.launched:
+        if not self.is_launched:
             set_arguments(os.environ["FAKE_ARGV"].split("\x1f"))
         if "FAKE_COMM" in os.environ:
             set_comm(os.environ["FAKE_COMM"])
         if os.environ.get("FAKE_START") == "bare":  # a dialog, a child session, a spare
             return
         os.makedirs(f"{self.root}/sessions", mode=0o700, exist_ok=True)
-        self.session = self.resumed or self.chosen or str(uuid.uuid4())
+        self.session = self.resume_id or self.chosen or str(uuid.uuid4())
         self._locate()
         self.record = self._first_record()
         self._write_record()
@@ -131,18 +131,18 @@ class Claude(Player):
             "pid": os.getpid(), "sessionId": self.session, "cwd": self.cwd, "startedAt": now,
             "procStart": str(start_ticks()), "version": self.version, "peerProtocol": 1,
         }  # fmt: skip
-        named = {"name": f"{os.path.basename(self.cwd)}-5a", "nameSource": "derived"}
+        naming = {"name": f"{os.path.basename(self.cwd)}-5a", "nameSource": "derived"}
         if self.version < "2.1.113":
-            known = ("pid", "sessionId", "cwd", "startedAt")
-            old = {key: record[key] for key in known}
+            keys = ("pid", "sessionId", "cwd", "startedAt")
+            old = {key: record[key] for key in keys}
             return {**old, "kind": self.kind, "entrypoint": self.entrypoint}
         if self.version < "2.1.2":
-            return {**record, "kind": self.kind, "entrypoint": self.entrypoint, **named}
+            return {**record, "kind": self.kind, "entrypoint": self.entrypoint, **naming}
         record |= {
             "peerFeatures": ["notify_idle"], "kind": self.kind, "entrypoint": self.entrypoint,
             "pidDomain": f"linux:{_machine()}:{os.readlink('/proc/self/ns/pid')}",
             "asksForConvertedSkills": None, "messagingSocketPath": "/tmp/cc-socks/x.sock",
-            **named, "nameSince": now,
+            **naming, "nameSince": now,
         }  # fmt: skip
         if self.kind == "bg":
             record["jobId"] = str(self.session)[:8]
@@ -188,7 +188,7 @@ class Claude(Player):
         self.parent = own
         return record
 
-    def _said(self, content: Any, **more: Any) -> dict[str, Any]:
+    def _user_message(self, content: Any, **more: Any) -> dict[str, Any]:
         return self._message("user", message={"role": "user", "content": content}, **more)
 
     def _reply(self, block: dict[str, Any], reason: str | None, **more: Any) -> dict[str, Any]:
@@ -232,10 +232,10 @@ class Claude(Player):
                 }
                 for word in ("enqueue", "dequeue")
             ]
-        said = self._said(prompt, promptSource="typed", turnOrigin="human")
+        message = self._user_message(prompt, promptSource="typed", turnOrigin="human")
         environment = self._message("attachment", attachment={"type": "environment"})
         request = [self._request()] if self.version >= "2.1.2" else []
-        self._append(*opening, said, environment, *request, *self._bookkeeping())
+        self._append(*opening, message, environment, *request, *self._bookkeeping())
 
     def ask(self) -> None:
         self._append(self._reply(_tool("Bash", command="touch x"), "tool_use"), *self._bookkeeping())
@@ -251,24 +251,26 @@ class Claude(Player):
             self._append(self._message("system", subtype="turn_duration", durationMs=5))
         self._append(*self._bookkeeping())
         self._status("idle")
-        self.tell("done as asked")
+        self.print_line("done as asked")
 
     def fail(self) -> None:
-        told = self._reply(
+        reply = self._reply(
             _text("API Error: 529"), "stop_sequence", message={"model": "<synthetic>"},
             error="server_error", isApiErrorMessage=True, apiErrorStatus=529,
         )  # fmt: skip
-        self._append(told, *self._bookkeeping())
+        self._append(reply, *self._bookkeeping())
         self._status("idle")
-        self.tell("API Error: 529")
+        self.print_line("API Error: 529")
 
     def interrupt(self) -> None:
         if self.children:
-            self._append(self._said([{"type": "tool_result", "is_error": True, "content": "no"}]))
-            self._append(self._said([_text("[Request interrupted by user for tool use]")]))
+            self._append(
+                self._user_message([{"type": "tool_result", "is_error": True, "content": "no"}])
+            )
+            self._append(self._user_message([_text("[Request interrupted by user for tool use]")]))
         else:
             self._append(self._reply(_text("hang"), None, isAbortedMidStream=True))
-            self._append(self._said([_text("[Request interrupted by user]")]))
+            self._append(self._user_message([_text("[Request interrupted by user]")]))
         self._status("idle")
 
     def shell(self) -> None:
@@ -286,11 +288,11 @@ class Claude(Player):
         """The main turn ends while a background sub-agent runs on; the status stays busy."""
         agent = self.transcript.with_suffix("") / "subagents" / "agent-a55ebc3b7117d7d3f.jsonl"
         agent.parent.mkdir(parents=True, exist_ok=True)
-        line = self._said("sub work", agentId="a55ebc3b7117d7d3f") | {"isSidechain": True}
+        line = self._user_message("sub work", agentId="a55ebc3b7117d7d3f") | {"isSidechain": True}
         agent.write_text(json.dumps(line) + "\n", encoding="utf-8")
         self._append(self._reply(_text("launched"), "end_turn"))
-        ended = self._message("system", subtype="turn_duration", pendingBackgroundAgentCount=1)
-        self._append(ended, *self._bookkeeping())
+        ending = self._message("system", subtype="turn_duration", pendingBackgroundAgentCount=1)
+        self._append(ending, *self._bookkeeping())
 
     def flicker(self, rate: str, seconds: str) -> None:
         """Changes its status so many times a second, and keeps a book of it: as no agent does, but as
@@ -310,8 +312,8 @@ class Claude(Player):
         self._append(self._cost())
         self.session, self.parent = str(uuid.uuid4()), None
         self._locate()
-        self._append(self._said("<local-command-caveat>…</local-command-caveat>", isMeta=True))
-        self._append(self._said("<command-name>/clear</command-name>"))
+        self._append(self._user_message("<local-command-caveat>…</local-command-caveat>", isMeta=True))
+        self._append(self._user_message("<command-name>/clear</command-name>"))
         self.record["sessionId"] = self.session
         self._status("idle")
 
@@ -334,17 +336,17 @@ class Claude(Player):
             file.write('{"pid":12,"sess')
 
     def spawn(self, *container: str) -> None:
-        """A tool at work: a child that is told whose it is. In a container, if these words make one."""
+        """A tool at work: a child that knows its session. In a container, if these words make one."""
         own = (f"CLAUDE_PID={os.getpid()}", f"CLAUDE_CODE_SESSION_ID={os.environ['FAKE_SESSION']}")
-        (said, say), (held, self.hold) = os.pipe(), os.pipe()
+        (ready, say), (reading, self.hold) = os.pipe(), os.pipe()
         if os.fork() == 0:
             os.close(self.hold)
-            os.dup2(held, 0)
+            os.dup2(reading, 0)
             os.set_inheritable(say, True)
             # says that it is there; ends when its parent does
             words = [*container, "env", *own, "sh", "-c", f"printf x >&{say}; read line"]
             os.execvp(words[0], words)
-        os.read(said, 1)
+        os.read(ready, 1)
 
     def end(self, code: int) -> None:
         if self.transcript.exists():
@@ -367,8 +369,8 @@ def _text(text: str) -> dict[str, Any]:
     return {"type": "text", "text": text}
 
 
-def _tool(name: str, **given: Any) -> dict[str, Any]:
-    return {"type": "tool_use", "id": f"toolu_{uuid.uuid4().hex[:24]}", "name": name, "input": given}
+def _tool(name: str, **arguments: Any) -> dict[str, Any]:
+    return {"type": "tool_use", "id": f"toolu_{uuid.uuid4().hex[:24]}", "name": name, "input": arguments}
 
 
 def _slug(path: str) -> str:
@@ -410,10 +412,10 @@ class ClaudeStage(Stage):
 
     def program(self, prompt: str, resume: str | None) -> list[str]:
         room = " " * 200  # for the real command line
-        return [*self.wrapper, self.masked(*self.binary), str(Path(__file__)), room]
+        return [*self.wrapper, self.rename_interpreter(*self.binary), str(Path(__file__)), room]
 
-    def launched(self) -> list[str]:
-        return super().launched()[:-1]
+    def launch_words(self) -> list[str]:
+        return super().launch_words()[:-1]
 
     def start(
         self,
@@ -427,8 +429,8 @@ class ClaudeStage(Stage):
         """`argv`: what /proc shows behind `claude`."""
         words = argv or (("--resume", resume) if resume else (prompt,))
         name = "claude bg-spare" if "--bg-spare" in words else self.alias or "claude"
-        given = {"FAKE_ARGV": "\x1f".join((name, *words)), **(environ or {})}
-        return super().start(cwd, resume=resume, prompt=prompt, environ=given)
+        variables = {"FAKE_ARGV": "\x1f".join((name, *words)), **(environ or {})}
+        return super().start(cwd, resume=resume, prompt=prompt, environ=variables)
 
     def record(self, puppet: Puppet) -> Path:
         return self.config / "sessions" / f"{puppet.pid}.json"

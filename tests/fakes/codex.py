@@ -26,7 +26,7 @@ from typing import NoReturn
 from agentctl.testing.player import (
     ENDINGS,
     Player,
-    known_as,
+    process_name,
     rename_process,
     set_arguments,
     set_comm,
@@ -66,8 +66,8 @@ class Thread:
         self._ordinal = 0
         self.lock_path = os.path.join(home, "thread-writer-locks", f"{id_}.lock")
         self.lock = self._take()
-        if (known := self._known()) is not None:  # resumed: open again at once, also while idle
-            self._fd = os.open(known, os.O_WRONLY | os.O_APPEND)
+        if (path := self._find_rollout()) is not None:  # resumed: open again at once, also while idle
+            self._fd = os.open(path, os.O_WRONLY | os.O_APPEND)
 
     def _take(self) -> int:
         if "no_lock" in self._meta:  # a Codex of before 0.147
@@ -79,9 +79,9 @@ class Thread:
         fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
         return fd
 
-    def _known(self) -> str | None:
-        found = Path(self._home, "sessions").glob(f"*/*/*/rollout-*-{self.id}.jsonl")
-        return next((str(path) for path in found), None)
+    def _find_rollout(self) -> str | None:
+        rollouts = Path(self._home, "sessions").glob(f"*/*/*/rollout-*-{self.id}.jsonl")
+        return next((str(path) for path in rollouts), None)
 
     def write(self, type_: str, **payload: object) -> None:
         if self._fd < 0:
@@ -129,10 +129,10 @@ class Thread:
         self.event("item_completed", thread_id=self.id, turn_id=self.turn, item=item)
 
     def _user(self, text: str, kind: str) -> None:
-        told = {"turn_id": self.turn, "content_item_kinds": [kind]}
+        metadata = {"turn_id": self.turn, "content_item_kinds": [kind]}
         self.write(
             "response_item", type="message", role="user", content=[{"type": "input_text", "text": text}],
-            internal_chat_message_metadata_passthrough=told,
+            internal_chat_message_metadata_passthrough=metadata,
         )  # fmt: skip
 
     def ask_tool(self, name: str, group: str = "", **arguments: object) -> None:
@@ -171,47 +171,47 @@ class Codex(Player):
         self.threads: list[Thread] = []
 
     def begin(self) -> None:
-        if not self.launched:
-            rename_process("\0".join([known_as("codex"), *self.arguments]))
-            set_comm(known_as("codex"))
+        if not self.is_launched:
+            rename_process("\0".join([process_name("codex"), *self.arguments]))
+            set_comm(process_name("codex"))
         os.makedirs(self.codex_home, exist_ok=True)
         self._exec = self.arguments[:1] == ["exec"]
-        if self.launched:
+        if self.is_launched:
             self.databases()
         if os.environ.get("PUPPET_BARE"):
             return
-        self.load(self.resumed or new_id())
+        self.load(self.resume_id or new_id())
 
     # launched
 
-    def called(self, arguments: list[str]) -> None:
+    def read_arguments(self, arguments: list[str]) -> None:
         self.arguments = arguments
         set_arguments(["codex", *arguments])
         set_comm("codex")
         self.cwd = arguments[arguments.index("-C") + 1]
         if not os.path.isdir(self.cwd):
             self.die("Error: No such file or directory (os error 2)")
-        super().called(arguments)
+        super().read_arguments(arguments)
         if not self.prompt:
             self.die("No prompt provided via stdin.")
         if "resume" in arguments:
             self._resume(arguments[arguments.index("resume") + 1])
 
-    def _resume(self, wanted: str) -> None:
-        if len(wanted) != 36:  # a name: nobody is called so, and a new thread begins, without a word
+    def _resume(self, thread_id: str) -> None:
+        if len(thread_id) != 36:  # a name that no thread has: Codex begins a new thread, without a word
             return
         trouble = "Error: thread/resume: thread/resume failed:"
-        if not list(Path(self.codex_home, "sessions").glob(f"*/*/*/rollout-*-{wanted}.jsonl")):
-            self.die(f"{trouble} no rollout found for thread id {wanted} (code -32600)")
-        if _is_held(os.path.join(self.codex_home, "thread-writer-locks", f"{wanted}.lock")):
-            self.die(f"{trouble} thread {wanted} already has an active writer (code -32600)")
-        self.resumed = wanted
+        if not list(Path(self.codex_home, "sessions").glob(f"*/*/*/rollout-*-{thread_id}.jsonl")):
+            self.die(f"{trouble} no rollout found for thread id {thread_id} (code -32600)")
+        if _is_held(os.path.join(self.codex_home, "thread-writer-locks", f"{thread_id}.lock")):
+            self.die(f"{trouble} thread {thread_id} already has an active writer (code -32600)")
+        self.resume_id = thread_id
 
     def announce(self) -> None:
         self._event("thread.started", thread_id=self.session)
 
     def _event(self, type_: str, **more: object) -> None:
-        self.tell(json.dumps({"type": type_, **more}, separators=(",", ":")))
+        self.print_line(json.dumps({"type": type_, **more}, separators=(",", ":")))
 
     def tool(self) -> None:
         self.thread.ask_tool("exec_command", cmd="sleep 1000")
@@ -224,11 +224,11 @@ class Codex(Player):
             "CODEX_SESSION_ID": self.threads[0].id,
         }  # fmt: skip
 
-    def signalled(self, number: int) -> NoReturn:
+    def on_signal(self, number: int) -> NoReturn:
         """An interrupt is written down. Of the others it dies at once: nothing is, its lock stays where
         it is, and its tools live on."""
         if number != signal.SIGINT:
-            self.killed_by(number)
+            self.die_of(number)
         if self.turn_open:
             self.abort()
         self.leave(1)
@@ -303,8 +303,8 @@ class Codex(Player):
             "CODEX_TOOL_CALL_ID": self.thread.call,
             "CODEX_THREAD_ID": self.thread.id,
         }
-        given = {} if how == "bare" else environ
-        tool = subprocess.Popen(["/bin/cat"], stdin=reading, stdout=subprocess.DEVNULL, env=given)
+        own = {} if how == "bare" else environ
+        tool = subprocess.Popen(["/bin/cat"], stdin=reading, stdout=subprocess.DEVNULL, env=own)
         os.close(reading)
         wait_for_program(tool.pid)
 
@@ -343,7 +343,7 @@ class Codex(Player):
     def twin(self, *arguments: str) -> None:
         """A child between fork and exec: our name, arguments (unless others are given), descriptors."""
         reading, writing = os.pipe()
-        told, tell = os.pipe()
+        ready, tell = os.pipe()
         if os.fork() == 0:
             os.close(writing)
             if arguments:
@@ -353,8 +353,8 @@ class Codex(Player):
             os.write(tell, b"!")
             os.read(reading, 1)
             os._exit(0)
-        os.read(told, 1)
-        for end in (reading, told, tell):
+        os.read(ready, 1)
+        for end in (reading, ready, tell):
             os.close(end)
         self._pipes.append(writing)
 
@@ -384,7 +384,7 @@ def _in_front_of(command: list[str]) -> NoReturn:
     """What Node does with codex.js: signals go on to the native Codex, and its end comes back."""
     native = subprocess.Popen(command)
     for number in ENDINGS:
-        signal.signal(number, lambda got, _: os.kill(native.pid, got))
+        signal.signal(number, lambda signum, _: os.kill(native.pid, signum))
     code = native.wait()
     if code < 0:
         if -code in ENDINGS:
@@ -409,11 +409,19 @@ else:
             return self.home / ".codex"
 
         def program(self, prompt: str, resume: str | None) -> list[str]:
-            return [self.masked("vendor", "bin", "codex"), os.path.abspath(__file__), PADDING]
+            return [
+                self.rename_interpreter("vendor", "bin", "codex"),
+                os.path.abspath(__file__),
+                PADDING,
+            ]
 
-        def launched(self) -> list[str]:
+        def launch_words(self) -> list[str]:
             program = os.path.abspath(__file__)
-            return [self.masked("bin", "node"), program, self.masked("vendor", "bin", "codex")]
+            return [
+                self.rename_interpreter("bin", "node"),
+                program,
+                self.rename_interpreter("vendor", "bin", "codex"),
+            ]
 
         def records(self, puppet: Puppet) -> list[Path]:
             rollouts = self.codex_home.glob(f"sessions/*/*/*/rollout-*-{puppet.session_id}.jsonl")

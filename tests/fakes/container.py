@@ -4,7 +4,7 @@ mounts.
     stage = contained(CodexStage, tmp_path, HIDDEN_HOME)
 
 The script runs in the new namespaces before the agent does; its `$HOME` is where the agent will look for
-its files. What it mounts is seen by nobody else.
+its files. What it mounts is visible to no other process.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ def contained(kind: type[Stage], root: Path, script: str, *, pids: bool = True) 
         def program(self, prompt: str, resume: str | None) -> list[str]:
             return [*words, *super().program(prompt, resume)]
 
-    made: Stage = Contained(root)
-    return made
+    stage: Stage = Contained(root)
+    return stage
 
 
 def start_inside(stage: Stage, script: str, cwd: Path) -> Puppet:

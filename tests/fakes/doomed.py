@@ -18,12 +18,12 @@ from tests.waiting import until
 # A tool that does not take no for an answer: told to go, it leaves another one behind, N times.
 HYDRA = """
 import os, signal, sys, time
-left = int(sys.argv[1])
+heads = int(sys.argv[1])
 def again(*_):
-    if left and os.fork() == 0:
+    if heads and os.fork() == 0:
         os.setsid()
         signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGTERM})
-        os.execv(sys.executable, [sys.executable, "-c", sys.argv[2], str(left - 1), sys.argv[2]])
+        os.execv(sys.executable, [sys.executable, "-c", sys.argv[2], str(heads - 1), sys.argv[2]])
     os._exit(0)
 signal.signal(signal.SIGTERM, again)
 with open("/proc/self/comm", "w") as comm:
@@ -40,24 +40,24 @@ class Doomed(DemoStage):
         return puppet, self.row(puppet)
 
     def row(self, puppet: Puppet) -> Session:
-        found = self.row_of(puppet)
-        assert found is not None
-        return found
+        session = self.find_row(puppet)
+        assert session is not None
+        return session
 
     def left_behind(self, agent: Puppet, *command: str, comm: str = "sleep", **more: str) -> Process:
         """A tool of this agent that has another parent by now."""
         environ = {**self.environ, "DEMO_AGENT_PID": str(agent.pid), **more}
         words = command or ("sleep", "1000")
-        done = subprocess.run(
+        ran = subprocess.run(
             ["sh", "-c", 'setsid "$@" >/dev/null 2>&1 & echo $!', "sh", *words],
             env=environ,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             check=True,
         )
-        pid = int(done.stdout)
+        pid = int(ran.stdout)
         until(lambda: proc.read_process(pid, "").comm == comm, f"{pid} is {comm}")
-        return proc.read_process(pid, proc.boot_id())
+        return proc.read_process(pid, proc.read_boot_id())
 
     def hydra(self, agent: Puppet, heads: int) -> Process:
         return self.left_behind(
@@ -69,14 +69,14 @@ class Doomed(DemoStage):
         return [
             process
             for process in proc.read_table().values()
-            if process.alive and process.pid != os.getpid() and comm in (None, process.comm)
+            if process.is_alive and process.pid != os.getpid() and comm in (None, process.comm)
             if self._is_here(process)
         ]
 
     def close(self) -> None:
         super().close()
-        while left := self.living():
-            for process in left:
+        while processes := self.living():
+            for process in processes:
                 self.kill(process)
 
     @staticmethod
@@ -96,5 +96,5 @@ class Doomed(DemoStage):
 
 
 def alive(process: Process) -> bool:
-    now = proc.current(process.identity)
-    return now is not None and now.alive
+    now = proc.find_process(process.identity)
+    return now is not None and now.is_alive

@@ -8,7 +8,7 @@ Beyond the steps of a `Player`: `new [DIR]` begins another session, `use ID` goe
 runs a command, `child` starts one that no record tells of, and `question`, `refuse`, `stumble`, `gap`,
 `abort`, `give_up`, `odd`, `sub`, `only_prompt`, `fork`.
 
-It logs nothing, as one that is told to log errors alone; `logging()` makes it tell of all it does, until
+It logs nothing, as one with the log level ERROR; `logging()` makes it log all it does, until
 `lag`: from then on its lines stay in its buffer, until `speak`. `warn` is a line that every level has.
 """
 
@@ -29,7 +29,7 @@ from typing import NoReturn
 from agentctl.testing import Puppet, Stage
 from agentctl.testing.player import (
     Player,
-    known_as,
+    process_name,
     rename_process,
     set_arguments,
     set_comm,
@@ -73,22 +73,30 @@ def new_id(prefix: str, at: int, counter: int) -> str:
     return f"{prefix}_{bits:012x}{secrets.token_hex(7)}"
 
 
+def run_steps(puppet: Puppet, *steps: str) -> str:
+    """Run these steps; return the id of the session in which they ran."""
+    for step in steps:
+        puppet.do(step)
+    assert puppet.session_id is not None
+    return puppet.session_id
+
+
 class OpenCodeStage(Stage):
     adapter = "opencode"
 
     def program(self, prompt: str, resume: str | None) -> list[str]:
-        binary = self.masked("lib", "node_modules", "opencode-ai", "bin", "opencode.exe")
+        binary = self.rename_interpreter("lib", "node_modules", "opencode-ai", "bin", "opencode.exe")
         return [binary, os.path.abspath(__file__), PADDING]
 
-    def launched(self) -> list[str]:
-        return super().launched()[:-1]
+    def launch_words(self) -> list[str]:
+        return super().launch_words()[:-1]
 
     def install(self) -> Path:
-        """A shell corrects a PWD that is wrong, which nobody does for the real one."""
+        """Keep the PWD of the caller: a shell corrects one that is wrong, the real agent does not."""
         program = super().install()
-        given = """export PWD="$(tr '\\0' '\\n' < /proc/$$/environ | sed -n 's/^PWD=//p')"\n"""
+        restore = """export PWD="$(tr '\\0' '\\n' < /proc/$$/environ | sed -n 's/^PWD=//p')"\n"""
         shebang, _, rest = program.read_text().partition("\n")
-        program.write_text(f"{shebang}\n{given}{rest}")
+        program.write_text(f"{shebang}\n{restore}{rest}")
         return program
 
     def records(self, puppet: Puppet) -> list[Path]:
@@ -127,9 +135,9 @@ class OpenCodeStage(Stage):
 class OpenCode(Player):
     def __init__(self) -> None:
         super().__init__()
-        again = ["run", "--session", self.resumed] if self.resumed else []
-        given = os.environ.get("PUPPET_ARGV")
-        self.arguments = [a for a in given.split("\n") if a] if given is not None else again
+        again = ["run", "--session", self.resume_id] if self.resume_id else []
+        arguments = os.environ.get("PUPPET_ARGV")
+        self.arguments = [a for a in arguments.split("\n") if a] if arguments is not None else again
         self.counter = secrets.randbits(8)
         self.message = self.part = ""
         self.last = 0
@@ -137,11 +145,11 @@ class OpenCode(Player):
         self.model = ""
         self.run = secrets.token_hex(4)
         self.logs = "PUPPET_LOGS" in os.environ
-        self.held: list[int] = []
+        self.open_files: list[int] = []
 
     def begin(self) -> None:
-        if not self.launched:
-            rename_process("\0".join([known_as("opencode"), *self.arguments]))
+        if not self.is_launched:
+            rename_process("\0".join([process_name("opencode"), *self.arguments]))
         self._open()
         self._note(f'"creating instance" directory={self.cwd}')
         for flag in ("--session", "-s"):
@@ -149,29 +157,29 @@ class OpenCode(Player):
                 self.session = self.arguments[self.arguments.index(flag) + 1]
         if "--fork" in self.arguments:
             self.fork()
-        if self.launched:
+        if self.is_launched:
             self._launched()
 
     # launched
 
-    def called(self, arguments: list[str]) -> None:
+    def read_arguments(self, arguments: list[str]) -> None:
         self.arguments = arguments
         set_arguments(["opencode", *arguments])
         set_comm("opencode")
-        super().called(arguments)
-        given = dict(pairwise(arguments))
+        super().read_arguments(arguments)
+        options = dict(pairwise(arguments))
         titles = [word.partition("=")[2] for word in arguments if word.startswith("--title=")]
-        self.title, self.model = next(iter(titles), None), given.get("--model", "")
+        self.title, self.model = next(iter(titles), None), options.get("--model", "")
         self.cwd = os.environ.get("PWD") or self.cwd  # which it believes rather than the kernel
 
     def _launched(self) -> None:
         if self.session is None:
             self.new()
             return
-        found = self.db.execute("select directory from session where id = ?", (self.session,)).fetchone()
-        if found is None:
+        row = self.db.execute("select directory from session where id = ?", (self.session,)).fetchone()
+        if row is None:
             self.die("\x1b[91m\x1b[1mError: \x1b[0mSession not found")
-        if found[0] != self.cwd:  # it does the work, hears nothing of it, and never ends
+        if row[0] != self.cwd:  # it does the work, hears nothing of it, and never ends
             self.work()
             self.rest()
             while True:
@@ -185,7 +193,7 @@ class OpenCode(Player):
             )
 
     def _log(self, message: str) -> None:
-        if self.launched and "--print-logs" in self.arguments:
+        if self.is_launched and "--print-logs" in self.arguments:
             stamp = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime())
             line = f"timestamp={stamp}.176Z level=INFO run=5d22d89c message={message}"
             print(line, file=sys.stderr, flush=True)
@@ -209,12 +217,12 @@ class OpenCode(Player):
         self.logs = False
 
     def _say(self, type_: str, **more: object) -> None:
-        told = {"type": type_, "timestamp": milliseconds(), "sessionID": self.session, **more}
-        self.tell(_compact(told))
+        event = {"type": type_, "timestamp": milliseconds(), "sessionID": self.session, **more}
+        self.print_line(_compact(event))
 
-    def signalled(self, number: int) -> NoReturn:
+    def on_signal(self, number: int) -> NoReturn:
         """It dies of all of them, writes nothing, and its commands live on."""
-        self.killed_by(number)
+        self.die_of(number)
 
     def tool_environ(self) -> dict[str, str]:
         return {"OPENCODE": "1", "AGENT": "1", "OPENCODE_PID": str(os.getpid())}
@@ -228,6 +236,7 @@ class OpenCode(Player):
         self._make(path)
         self.db = sqlite3.connect(path, isolation_level=None, timeout=10)
         self.db.execute("pragma journal_mode = wal")
+        self.db.execute("pragma synchronous = off")  # no test pulls the plug; the files are the same
         self.db.execute("begin immediate")
         if not self.db.execute("select 1 from sqlite_master").fetchone():
             for statement in SCHEMA.read_text().split(";\n"):
@@ -253,7 +262,7 @@ class OpenCode(Player):
 
     def hold(self, path: str) -> None:
         """Open, for as long as it lives."""
-        self.held.append(os.open(path, os.O_RDONLY))
+        self.open_files.append(os.open(path, os.O_RDONLY))
 
     def work(self) -> None:
         """A prompt, and an answer begun."""
@@ -276,7 +285,7 @@ class OpenCode(Player):
         self._tool(tool, {"status": "running", "input": {"command": "touch x"}})
 
     def slow(self, tool: str) -> None:
-        """A call that takes its time, and asks nobody."""
+        """A call that takes its time, and asks no question."""
         self._tool(tool, {"status": "running", "input": {}})
 
     def question(self) -> None:
@@ -287,7 +296,7 @@ class OpenCode(Player):
         self._tool(
             "bash", {"status": "running", "metadata": {"output": ""}, "input": {"command": "cat"}}
         )
-        if self.launched:
+        if self.is_launched:
             super().tool()
         else:
             self.child()
@@ -328,7 +337,7 @@ class OpenCode(Player):
         self._close(finish="tool-calls")
 
     def stumble(self) -> None:
-        """A tool call that failed for another reason: the model is told, and goes on."""
+        """A tool call that failed for another reason: the model reads the error, and goes on."""
         self._tool("read", {"status": "error", "error": "File not found: x", "input": {"filePath": "x"}})
         self._close(finish="tool-calls")
 
@@ -346,8 +355,8 @@ class OpenCode(Player):
         """Go on with another session, as from the list in the TUI."""
         self.session = session
         last = "select id from message where session_id = ? order by time_created desc limit 1"
-        found = self.db.execute(last, (session,)).fetchone()
-        self.message = found[0] if found else ""
+        row = self.db.execute(last, (session,)).fetchone()
+        self.message = row[0] if row else ""
 
     def sub(self) -> None:
         """A sub-agent: its session is the current one from now on."""
@@ -387,13 +396,13 @@ class OpenCode(Player):
         return session
 
     def _message(self, data: dict[str, object], created: int | None = None) -> str:
-        # two in one millisecond are told apart by id alone, which is drawn: keep them apart
+        # two in one millisecond differ in their id alone, which is drawn: keep their times apart
         at = self.last = max(milliseconds(), self.last + 1)
         message = self._id("msg", at)
-        told = {**data, "time": data.get("time") or {"created": at}}
+        message_data = {**data, "time": data.get("time") or {"created": at}}
         self._insert(
             "message", id=message, session_id=self.session, time_created=created or at, time_updated=at,
-            data=_compact(told),
+            data=_compact(message_data),
         )  # fmt: skip
         self._touch(at)
         return message
@@ -418,8 +427,8 @@ class OpenCode(Player):
         self._touch(at)
 
     def _tool(self, tool: str, state: dict[str, object]) -> None:
-        told = {**state, "time": {"start": milliseconds()}}
-        self._part({"type": "tool", "tool": tool, "callID": "call_35", "state": told})
+        timed = {**state, "time": {"start": milliseconds()}}
+        self._part({"type": "tool", "tool": tool, "callID": "call_35", "state": timed})
 
     def _part(self, data: dict[str, object], message: str | None = None) -> None:
         at = milliseconds()

@@ -42,7 +42,7 @@ class PiStage(Stage):
         if not script.exists():
             script.parent.mkdir(parents=True, exist_ok=True)
             script.symlink_to(Path(__file__).resolve())
-        return [self.masked(*self.runtime), str(script), *self.arguments]
+        return [self.rename_interpreter(*self.runtime), str(script), *self.arguments]
 
     def records(self, puppet: Puppet) -> list[Path]:
         return [path for path in self.files() if path.name.endswith(f"_{puppet.session_id}.jsonl")]
@@ -76,34 +76,34 @@ class PiAgent(Player):
 
     failure_code = 0  # in json mode
 
-    def called(self, arguments: list[str]) -> None:
-        super().called(arguments)
+    def read_arguments(self, arguments: list[str]) -> None:
+        super().read_arguments(arguments)
         self.prompt = self.prompt.strip()
-        if (wanted := self._given("--session")) is None:
+        if (name := self._read_option("--session")) is None:
             return
-        names = [os.path.basename(wanted)] if "/" in wanted else os.listdir(self._folder())
-        found = [n.partition("_")[2].removesuffix(".jsonl") for n in sorted(names)]
-        self.resumed = next((id_ for id_ in found if "/" in wanted or id_.startswith(wanted)), None)
-        if self.resumed is None:
-            self.die(f"No session found matching '{wanted}'")
+        names = [os.path.basename(name)] if "/" in name else os.listdir(self._folder())
+        ids = [n.partition("_")[2].removesuffix(".jsonl") for n in sorted(names)]
+        self.resume_id = next((id_ for id_ in ids if "/" in name or id_.startswith(name)), None)
+        if self.resume_id is None:
+            self.die(f"No session found matching '{name}'")
 
     def announce(self) -> None:
-        self.tell(json.dumps(self._head(), separators=(",", ":")))
+        self.print_line(json.dumps(self._head(), separators=(",", ":")))
         if self.prompt.startswith("login"):
             self.die("No API key found for the selected model.")
-        self.tell('{"type":"agent_start"}')
+        self.print_line('{"type":"agent_start"}')
 
-    def signalled(self, number: int) -> NoReturn:
+    def on_signal(self, number: int) -> NoReturn:
         """Nothing is written. SIGINT is not handled at all, and its tools survive that."""
         if number == signal.SIGINT:
-            self.killed_by(number)
+            self.die_of(number)
         self.leave(128 + number)
 
     def begin(self) -> None:
-        if self.resumed:
-            self.session, self.flushed = self.resumed, True
+        if self.resume_id:
+            self.session, self.flushed = self.resume_id, True
             folder = self._folder()
-            name = next(n for n in os.listdir(folder) if n.endswith(f"_{self.resumed}.jsonl"))
+            name = next(n for n in os.listdir(folder) if n.endswith(f"_{self.resume_id}.jsonl"))
             self.path = os.path.join(folder, name)
             self.stamp = _stamp(_now())
         else:
@@ -160,8 +160,10 @@ class PiAgent(Player):
         super().tool()
 
     def tool_environ(self) -> dict[str, str]:
-        told = {} if self.old else {"PI_SESSION_ID": str(self.session), "PI_SESSION_FILE": self.path}
-        return {"PI_CODING_AGENT": "true", **told}
+        variables = (
+            {} if self.old else {"PI_SESSION_ID": str(self.session), "PI_SESSION_FILE": self.path}
+        )
+        return {"PI_CODING_AGENT": "true", **variables}
 
     def result(self) -> None:
         for child in self.children:
@@ -192,7 +194,7 @@ class PiAgent(Player):
         self.children.append(child)
 
     def subagent(self) -> None:
-        """An extension starts another Pi from here; it inherits what commands are told."""
+        """An extension starts another Pi from here; it inherits the variables of a command."""
         environ = {**os.environ, "PI_SESSION_ID": str(self.session), "PUPPET_PI": "busy"}
         command = [os.readlink("/proc/self/exe"), sys.argv[0]]
         child = subprocess.Popen(command, env=environ, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
@@ -214,7 +216,7 @@ class PiAgent(Player):
         """The header, made now and written later."""
         now = _now()
         self.stamp = stamp = _stamp(now)
-        self.session = self._given("--session-id") or self._uuid7(now)
+        self.session = self._read_option("--session-id") or self._uuid7(now)
         name = f"{stamp.replace(':', '-').replace('.', '-')}_{self.session}.jsonl"
         self.path = os.path.join(self._folder(), name)
         self.entries, self.leaf, self.flushed = [self._head()], None, False
@@ -222,14 +224,14 @@ class PiAgent(Player):
         self._entry("thinking_level_change", thinkingLevel="off")
 
     def _head(self) -> dict[str, object]:
-        told = {"type": "session", "version": 3, "id": self.session, "timestamp": self.stamp}
-        return {**told, "cwd": self.cwd}
+        header = {"type": "session", "version": 3, "id": self.session, "timestamp": self.stamp}
+        return {**header, "cwd": self.cwd}
 
-    def _given(self, option: str) -> str | None:
+    def _read_option(self, option: str) -> str | None:
         return sys.argv[sys.argv.index(option) + 1] if option in sys.argv else None
 
     def _uuid7(self, now: float) -> str:
-        """1.5 counts up within a process; 0.73 draws anew."""
+        """1.5 counts up within a process; 0.73 draws a new number."""
         self.counter = secrets.randbits(40) if self.old else self.counter + 1
         n, tail = self.counter, secrets.token_bytes(4)
         last = (n & 0x7F) << 1 | tail[0] & 1
@@ -242,7 +244,7 @@ class PiAgent(Player):
         return f"{raw[:8]}-{raw[8:12]}-{raw[12:16]}-{raw[16:20]}-{raw[20:]}"
 
     def _folder(self) -> str:
-        flat = self._given("--session-dir") or os.environ.get("PI_CODING_AGENT_SESSION_DIR")
+        flat = self._read_option("--session-dir") or os.environ.get("PI_CODING_AGENT_SESSION_DIR")
         root = os.environ.get("PI_CODING_AGENT_DIR") or os.path.join(self.home, ".pi", "agent")
         plain = self.cwd.lstrip("/").replace("/", "-").replace("\\", "-").replace(":", "-")
         tree = os.environ.get("PI_SESSIONS_DIR") or os.path.join(root, "sessions")

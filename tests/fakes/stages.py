@@ -16,13 +16,13 @@ OTHERS = {
 
 def stages() -> list[type[Stage]]:
     """Those whose fake exists. One that exists and cannot be imported is an error, not an absence."""
-    found: list[type[Stage]] = [DemoStage]
+    result: list[type[Stage]] = [DemoStage]
     for module, name in OTHERS.items():
         if importlib.util.find_spec(f"tests.fakes.{module}") is not None:
             stage: type[Stage] = getattr(importlib.import_module(f"tests.fakes.{module}"), name)
-            found.append(stage)
-    return found
+            result.append(stage)
+    return result
 
 
-def named(adapter: str) -> type[Stage]:
+def find_stage(adapter: str) -> type[Stage]:
     return next(stage for stage in stages() if stage.adapter == adapter)

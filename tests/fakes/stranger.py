@@ -8,8 +8,7 @@ from pathlib import Path
 
 from agentctl.errors import Gone
 from agentctl.system import pidfd, proc
-from agentctl.system.identity import ProcessIdentity
-from agentctl.system.proc import Process
+from agentctl.system.proc import Process, ProcessIdentity
 
 PROGRAM = """
 import sys
@@ -47,7 +46,7 @@ class Stranger:
     @property
     def process(self) -> Process:
         """As the kernel describes it now. Raises Gone."""
-        return proc.read_process(self.pid, proc.boot_id())
+        return proc.read_process(self.pid, proc.read_boot_id())
 
     @property
     def identity(self) -> ProcessIdentity:

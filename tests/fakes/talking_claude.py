@@ -71,8 +71,8 @@ class TalkingClaude(Claude):
 
     def _turn(self) -> None:
         self.open_turn()
-        said: list[dict[str, Any]] = [{"role": "user", "content": self.prompt}]
-        answer = self._ask_model(said)
+        messages: list[dict[str, Any]] = [{"role": "user", "content": self.prompt}]
+        answer = self._ask_model(messages)
         while calls := [block for block in answer if block["type"] == "tool_use"]:
             self._append(self._reply(calls[0], "tool_use"), *self._bookkeeping())
             self._status("waiting", "permission prompt")
@@ -81,9 +81,9 @@ class TalkingClaude(Claude):
             self._status("busy")
             subprocess.run(calls[0]["input"]["command"], shell=True, check=False)
             result = {"type": "tool_result", "tool_use_id": calls[0]["id"], "content": "done"}
-            self._append(self._said([result]))
-            said += [{"role": "assistant", "content": answer}, {"role": "user", "content": [result]}]
-            answer = self._ask_model(said)
+            self._append(self._user_message([result]))
+            messages += [{"role": "assistant", "content": answer}, {"role": "user", "content": [result]}]
+            answer = self._ask_model(messages)
         self.close_turn(well=True)
 
     def _ask_model(self, messages: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -104,12 +104,12 @@ class TalkingStage(ClaudeStage):
     fault = ""
 
     def program(self, prompt: str, resume: str | None) -> list[str]:
-        return [self.masked(*self.binary), str(Path(__file__)), " " * 200]
+        return [self.rename_interpreter(*self.binary), str(Path(__file__)), " " * 200]
 
     def _interpreter(self) -> dict[str, str]:
-        given = super()._interpreter()
+        environ = super()._interpreter()
         tests = str(Path(__file__).parents[2])
-        return {**given, "PYTHONPATH": f"{given['PYTHONPATH']}:{tests}", "FAKE_FAULT": self.fault}
+        return {**environ, "PYTHONPATH": f"{environ['PYTHONPATH']}:{tests}", "FAKE_FAULT": self.fault}
 
 
 def _for_ever() -> NoReturn:

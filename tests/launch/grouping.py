@@ -18,7 +18,7 @@ class Member(NamedTuple):
     note: Launch
 
     @property
-    def made(self) -> Worktree:
+    def worktree(self) -> Worktree:
         assert self.note.worktree is not None
         return self.note.worktree
 
@@ -26,16 +26,16 @@ class Member(NamedTuple):
 class Group:
     def __init__(self, stage: DemoStage, repo: Repository, name: str = "fix") -> None:
         self.stage, self.repo, self.name = stage, repo, name
-        self.notes = paths.notes_file(stage.environ["AGENTCTL_HOME"])
+        self.notes = paths.database_file(stage.environ["AGENTCTL_HOME"])
 
     def begin(self, slot: str, *steps: str, plain: bool = False, model: str | None = None) -> Member:
-        """A live one."""
-        made = None
+        """Start a member, and note its launch."""
+        tree = None
         if not plain:
-            place = worktree.place(str(self.repo.path))
+            place = worktree.choose_directory(str(self.repo.path))
             branch = f"agentctl/{self.name}/{slot}"
-            made = worktree.create(str(self.repo.path), branch, None, place, self.name)
-        puppet = self.stage.start(Path(made.path) if made else None)
+            tree = worktree.create_worktree(str(self.repo.path), branch, None, place, self.name)
+        puppet = self.stage.start(Path(tree.path) if tree else None)
         note = Launch(
             f"{self.name}-{slot}",
             puppet.identity,
@@ -45,10 +45,10 @@ class Group:
             adapter="demo",
             cwd=puppet.cwd,
             model=model,
-            worktree=made,
+            worktree=tree,
             created_at=time.time(),
         )
-        launch_writes.begin(self.notes, note)
+        launch_writes.begin_launch(self.notes, note)
         for step in steps:
             puppet.do(step)
         return Member(puppet, note)
@@ -56,11 +56,11 @@ class Group:
     def add(
         self, slot: str, *steps: str, seconds: float = 10.0, code: int = 0, check: int | None = None
     ) -> Member:
-        """One that has ended, after so many seconds; with `check`, its on-complete hook has, too."""
+        """Add a member that ended after so many seconds; with `check`, its on-complete hook ran too."""
         member = self.begin(slot, "work", *steps)
         member.puppet.finish(code)
         end = float(int(time.time()) + 1)  # whole seconds, so that their difference is exact
         runs = () if check is None else (HookRun("on-complete", "make test", check, 1.5, "/log"),)
-        note = member.note._replace(created_at=end - seconds, ended=Exit(code, end, ""), hooks=runs)
-        launch_writes.begin(self.notes, note)
+        note = member.note._replace(created_at=end - seconds, exit=Exit(code, end, ""), hooks=runs)
+        launch_writes.begin_launch(self.notes, note)
         return member._replace(note=note)

@@ -32,14 +32,15 @@ def _launch(stage: OpenCodeStage, directory: Path) -> subprocess.Popen[str]:
     )
 
 
+@pytest.mark.slow
 def test_two_launches_at_once_into_a_new_home(stage: OpenCodeStage) -> None:
     agents = Launched(stage)
-    launched = [_launch(stage, stage.work / name) for name in ("one", "two", "three")]
-    said = [each.communicate(timeout=60) for each in launched]
-    assert [each.returncode for each in launched] == [0, 0, 0], said
-    ids = {out.strip() for out, _ in said}
-    assert len(ids) == len(launched)
-    assert {agents.told(session_id)["status"] for session_id in ids} == {"running"}
+    launchers = [_launch(stage, stage.work / name) for name in ("one", "two", "three")]
+    outputs = [each.communicate(timeout=60) for each in launchers]
+    assert [each.returncode for each in launchers] == [0, 0, 0], outputs
+    ids = {out.strip() for out, _ in outputs}
+    assert len(ids) == len(launchers)
+    assert {agents.read_session(session_id)["status"] for session_id in ids} == {"running"}
 
 
 def test_one_waits_until_the_first_is_over(tmp_path: Path) -> None:
@@ -60,8 +61,8 @@ def test_one_waits_until_the_first_is_over(tmp_path: Path) -> None:
             until(lambda: _has_it_open(other.pid), "it has come to the lock")
             Path(database).touch()  # it is there, and not ready
             assert not select.select([other.stdout], [], [], 10 * first_run.BEAT)[0], "it did not wait"
-            one.over()
-            one.over()
+            one.end()
+            one.end()
             assert other.communicate(timeout=20)[0] == "mine\n"
         finally:
             other.kill()
@@ -76,25 +77,25 @@ def _has_it_open(pid: int) -> bool:
         return False
 
 
-def test_where_it_is_there_nobody_waits(tmp_path: Path) -> None:
+def test_no_launch_waits_when_the_database_exists(tmp_path: Path) -> None:
     database = tmp_path / "agent.db"
     database.touch()
     turns = [first_run.Turn(str(tmp_path), str(database)) for _ in range(2)]
     assert [turn._lock for turn in turns] == [None, None]
 
 
-def test_an_agent_that_makes_none_leaves_no_trace(tmp_path: Path) -> None:
-    first_run.Turn(str(tmp_path / "state"), None).over()
+def test_an_agent_without_a_database_leaves_no_trace(tmp_path: Path) -> None:
+    first_run.Turn(str(tmp_path / "state"), None).end()
     assert list(tmp_path.iterdir()) == []
 
 
-def test_not_for_ever(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_wait_has_a_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(first_run, "PATIENCE", 0.05)
     one = first_run.Turn(str(tmp_path), str(tmp_path / "agent.db"))
     assert first_run.Turn(str(tmp_path), str(tmp_path / "agent.db"))._lock is None
-    one.over()
+    one.end()
 
 
-def test_no_state_directory_to_be_had(tmp_path: Path) -> None:
+def test_no_state_directory_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(SourceError):
         first_run.Turn(str(tmp_path / "no" / "such"), str(tmp_path / "agent.db"))

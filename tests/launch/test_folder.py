@@ -12,9 +12,9 @@ from agentctl.launch import folder as output
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    made = tmp_path / "state" / "launches" / "1a"
-    output.make(str(made), b"the prompt")
-    return made
+    path = tmp_path / "state" / "launches" / "1a"
+    output.make_folder(str(path), b"the prompt")
+    return path
 
 
 def _append(path: Path, data: bytes) -> None:
@@ -25,7 +25,7 @@ def _append(path: Path, data: bytes) -> None:
 def test_it_is_private_whatever_the_umask(tmp_path: Path) -> None:
     before = os.umask(0)
     try:
-        output.make(str(tmp_path / "launches" / "1a"), b"secret")
+        output.make_folder(str(tmp_path / "launches" / "1a"), b"secret")
     finally:
         os.umask(before)
     assert (tmp_path / "launches").stat().st_mode & 0o777 == 0o700
@@ -35,9 +35,9 @@ def test_it_is_private_whatever_the_umask(tmp_path: Path) -> None:
     assert prompt.read_bytes() == b"secret"
 
 
-def test_what_else_the_agent_is_to_read_is_private_too(tmp_path: Path) -> None:
+def test_other_files_for_the_agent_are_private_too(tmp_path: Path) -> None:
     folder = tmp_path / "launches" / "1a"
-    output.make(str(folder), b"secret", [("settings.json", b"{}"), ("system", b"be kind")])
+    output.make_folder(str(folder), b"secret", [("settings.json", b"{}"), ("system", b"be kind")])
     assert {path.name: path.read_bytes() for path in folder.iterdir()} == {
         "stdin": b"secret",
         "settings.json": b"{}",
@@ -46,41 +46,41 @@ def test_what_else_the_agent_is_to_read_is_private_too(tmp_path: Path) -> None:
     assert {path.stat().st_mode & 0o777 for path in folder.iterdir()} == {0o600}
 
 
-def test_another_launchs_folder_is_not_taken(folder: Path) -> None:
+def test_an_existing_folder_is_refused(folder: Path) -> None:
     with pytest.raises(FileExistsError):
-        output.make(str(folder), b"another")
+        output.make_folder(str(folder), b"another")
     assert (folder / "stdin").read_bytes() == b"the prompt"
 
 
-def test_it_is_removed_with_all_in_it_and_may_be_gone(folder: Path) -> None:
+def test_a_folder_is_removed_with_its_files_and_may_be_absent(folder: Path) -> None:
     _append(folder / "stdout", b"said")
-    output.remove(str(folder))
+    output.remove_folder(str(folder))
     assert not folder.exists()
-    output.remove(str(folder))
+    output.remove_folder(str(folder))
 
 
-def test_lines_come_once_and_whole(folder: Path) -> None:
+def test_each_line_comes_once_and_whole(folder: Path) -> None:
     with output.Lines(str(folder)) as lines:
-        assert list(lines.new()) == []  # nothing was started yet
+        assert list(lines.read_new()) == []  # nothing was started yet
         _append(folder / "stdout", b"one\ntw")
         _append(folder / "stderr", b"oh\n")
-        assert list(lines.new()) == [b"one", b"oh"]
-        assert list(lines.new()) == []
+        assert list(lines.read_new()) == [b"one", b"oh"]
+        assert list(lines.read_new()) == []
         _append(folder / "stdout", b"o\n\nfour")
-        assert list(lines.new()) == [b"two", b""]
+        assert list(lines.read_new()) == [b"two", b""]
 
 
 @given(st.lists(st.binary(max_size=20), max_size=8))
-def test_however_it_is_cut_the_lines_are_the_same(
+def test_lines_do_not_depend_on_how_the_output_is_cut(
     tmp_path_factory: pytest.TempPathFactory, pieces: list[bytes]
 ) -> None:
     folder = tmp_path_factory.mktemp("cut")
-    got = []
+    output_lines = []
     with output.Lines(str(folder)) as lines:
         for piece in pieces:
             _append(folder / "stdout", piece)
-            got += list(lines.new())
-    assert got == b"".join(pieces).split(b"\n")[:-1]
+            output_lines += list(lines.read_new())
+    assert output_lines == b"".join(pieces).split(b"\n")[:-1]
 
 
 def test_a_line_without_end_costs_no_memory_and_no_other_line(
@@ -89,47 +89,47 @@ def test_a_line_without_end_costs_no_memory_and_no_other_line(
     monkeypatch.setattr(output, "WINDOW", 8)
     with output.Lines(str(folder)) as lines:
         _append(folder / "stdout", b"one\ntwo\n" + b"x" * 20)
-        assert list(lines.new()) == [b"one", b"two"]
+        assert list(lines.read_new()) == [b"one", b"two"]
         _append(folder / "stdout", b"id\nfour\n")
-        assert list(lines.new()) == [b"four"]
+        assert list(lines.read_new()) == [b"four"]
 
 
-def test_last_words_are_those_of_both_streams(folder: Path) -> None:
-    assert output.last_words(str(folder)) == ()
+def test_last_lines_are_of_both_streams(folder: Path) -> None:
+    assert output.last_lines(str(folder)) == ()
     _append(folder / "stdout", b"all is well\n")
-    assert output.last_words(str(folder)) == ("all is well",)
+    assert output.last_lines(str(folder)) == ("all is well",)
     _append(folder / "stderr", b"\n  \n")  # says nothing
-    assert output.last_words(str(folder)) == ("all is well",)
+    assert output.last_lines(str(folder)) == ("all is well",)
     _append(folder / "stderr", b"not logged in\n")
-    assert output.last_words(str(folder)) == ("all is well", "not logged in")
+    assert output.last_lines(str(folder)) == ("all is well", "not logged in")
 
 
-def test_last_words_are_few_and_short(folder: Path) -> None:
+def test_last_lines_are_few_and_short(folder: Path) -> None:
     _append(folder / "stderr", b"first\n" + b"x" * 200_000 + b"\n")
     _append(folder / "stderr", b"".join(b"%d\n" % i for i in range(100)))
-    assert output.last_words(str(folder)) == tuple(str(i) for i in range(95, 100))
+    assert output.last_lines(str(folder)) == tuple(str(i) for i in range(95, 100))
     _append(folder / "stderr", b"y" * 200_000)
-    assert max(map(len, output.last_words(str(folder)))) == output.LONGEST
+    assert max(map(len, output.last_lines(str(folder)))) == output.LONGEST
 
 
-def test_last_words_need_not_be_text(folder: Path) -> None:
+def test_last_lines_need_not_be_text(folder: Path) -> None:
     _append(folder / "stderr", b"\xff\xfe bad\r\n")
-    assert output.last_words(str(folder)) == ("\ufffd\ufffd bad",)
+    assert output.last_lines(str(folder)) == ("\ufffd\ufffd bad",)
 
 
-def test_a_deleted_folder_says_nothing(folder: Path) -> None:
+def test_a_deleted_folder_has_no_lines(folder: Path) -> None:
     with output.Lines(str(folder)) as lines:
-        output.remove(str(folder))
-        assert list(lines.new()) == []
-    assert output.last_words(str(folder)) == ()
+        output.remove_folder(str(folder))
+        assert list(lines.read_new()) == []
+    assert output.last_lines(str(folder)) == ()
 
 
-def test_what_was_seen_once_is_heard_to_its_end(folder: Path) -> None:
+def test_an_open_file_is_read_on_after_its_folder_is_deleted(folder: Path) -> None:
     """Our state may be deleted while an agent starts."""
     _append(folder / "stdout", b"one\n")
     with output.Lines(str(folder)) as lines, (folder / "stdout").open("ab") as agent:
-        assert list(lines.new()) == [b"one"]
-        output.remove(str(folder))
+        assert list(lines.read_new()) == [b"one"]
+        output.remove_folder(str(folder))
         agent.write(b"two\n")
         agent.flush()
-        assert list(lines.new()) == [b"two"]
+        assert list(lines.read_new()) == [b"two"]

@@ -1,4 +1,4 @@
-"""A person's own commands: told the facts, their output kept, their failure told, none for ever."""
+"""The user's hooks: the facts they get, how output and failure are recorded, and their time limit."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from agentctl.errors import Forbidden, SourceError
 from agentctl.launch import hooks
 from agentctl.process import handles, ours
 from agentctl.system import proc
-from agentctl.system.identity import ProcessIdentity
 from agentctl.system.pidfd import Handle
+from agentctl.system.proc import ProcessIdentity
 from agentctl.truth.model import HookRun, Launch, Verdict, Worktree
 from tests.ending import is_gone, kill
 from tests.waiting import until
 
-ME = proc.read_process(os.getpid(), proc.boot_id()).identity
+ME = proc.read_process(os.getpid(), proc.read_boot_id()).identity
 
 
 class Bench:
@@ -33,54 +33,54 @@ class Bench:
         self.note = Launch(f"1a-{root.name}-{os.getpid()}", ME, "4f2a", cwd=str(self.cwd))
 
     def run(self, command: str, **facts: str) -> HookRun:
-        return hooks.run("on-complete", command, self.note, str(self.folder), facts)
+        return hooks.run_hook("on-complete", command, self.note, str(self.folder), facts)
 
-    def said(self) -> str:
+    def read_output(self) -> str:
         return (self.folder / "on-complete").read_text()
 
-    def only_left(self) -> list[ProcessIdentity]:
-        """The same, once there is one: it has no environment until its program runs."""
-        until(lambda: len(self.left()) == 1, "one is left")
-        return self.left()
+    def only_process(self) -> list[ProcessIdentity]:
+        """The only one, once there is one: it has no environment until its program runs."""
+        until(lambda: len(self.find_processes()) == 1, "one process is left")
+        return self.find_processes()
 
-    def left(self) -> list[ProcessIdentity]:
+    def find_processes(self) -> list[ProcessIdentity]:
         """Live processes that carry this launch's marker."""
-        found = []
+        identities = []
         for process in proc.read_table().values():
             try:
-                if process.alive and process.environ().get(ours.HOOK, "").startswith(self.note.id):
-                    found.append(process.identity)
+                if process.is_alive and process.environ().get(ours.HOOK, "").startswith(self.note.id):
+                    identities.append(process.identity)
             except SourceError:
                 continue
-        return found
+        return identities
 
 
 @pytest.fixture
 def bench(tmp_path: Path) -> Iterator[Bench]:
-    made = Bench(tmp_path)
-    yield made
-    for identity in made.left():
+    bench = Bench(tmp_path)
+    yield bench
+    for identity in bench.find_processes():
         kill(identity)
 
 
-def test_it_is_told_the_facts_in_the_launchs_directory(bench: Bench) -> None:
+def test_a_hook_gets_the_facts_in_the_launchs_directory(bench: Bench) -> None:
     ran = bench.run('pwd; echo "$AGENTCTL_MODEL"; readlink /proc/self/fd/0', AGENTCTL_MODEL="m 1")
-    assert bench.said() == f"{bench.cwd}\nm 1\n/dev/null\n"
+    assert bench.read_output() == f"{bench.cwd}\nm 1\n/dev/null\n"
     assert (ran.hook, ran.code, ran.output) == ("on-complete", 0, f"{bench.folder}/on-complete")
     assert ran.command.startswith("pwd")
     assert ran.seconds > 0
 
 
-def test_it_has_our_environment_too(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_hook_has_our_environment_too(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OURS", "yes")
     monkeypatch.setenv("AGENTCTL_GROUP", "of an outer launch")
     bench.run('echo "$OURS/$AGENTCTL_GROUP"', AGENTCTL_GROUP="")
-    assert bench.said() == "yes/\n"
+    assert bench.read_output() == "yes/\n"
 
 
-def test_both_streams_are_kept_and_private(bench: Bench) -> None:
+def test_both_streams_are_stored_and_private(bench: Bench) -> None:
     bench.run("echo out; echo err >&2")
-    assert bench.said() == "out\nerr\n"
+    assert bench.read_output() == "out\nerr\n"
     assert (bench.folder / "on-complete").stat().st_mode & 0o777 == 0o600
 
 
@@ -88,38 +88,38 @@ def test_both_streams_are_kept_and_private(bench: Bench) -> None:
     ("command", "code"),
     [("true", 0), ("exit 3", 3), ("kill -9 $$", -9), ("no-such-program", 127), ("if", 2), ("", 0)],
 )
-def test_how_it_ended_is_told(bench: Bench, command: str, code: int) -> None:
+def test_the_exit_code_is_reported(bench: Bench, command: str, code: int) -> None:
     assert bench.run(command).code == code
 
 
-def test_where_the_directory_is_gone_it_runs_beside_its_output(bench: Bench) -> None:
+def test_without_its_directory_a_hook_runs_beside_its_output(bench: Bench) -> None:
     bench.cwd.rmdir()
     bench.run("pwd")
-    assert bench.said() == f"{bench.folder}\n"
+    assert bench.read_output() == f"{bench.folder}\n"
 
 
-def test_where_the_folder_is_gone_it_is_made_again(bench: Bench) -> None:
+def test_a_deleted_folder_is_created_again(bench: Bench) -> None:
     bench.folder.rmdir()
     assert bench.run("echo run").code == 0
-    assert bench.said() == "run\n"
+    assert bench.read_output() == "run\n"
     assert bench.folder.stat().st_mode & 0o777 == 0o700
 
 
-def test_without_a_place_for_its_output_it_is_an_error_of_ours(bench: Bench) -> None:
+def test_no_place_for_the_output_is_an_error(bench: Bench) -> None:
     bench.folder.rmdir()
     bench.folder.write_text("a file")
     with pytest.raises(SourceError):
         bench.run("true")
 
 
-def test_one_that_cannot_be_started_has_failed_and_says_why(bench: Bench) -> None:
-    """No system passes on a word of that length."""
+def test_a_hook_that_cannot_be_started_fails_with_the_reason(bench: Bench) -> None:
+    """Linux accepts no argument of that length."""
     ran = bench.run(f": {'x' * 200_000}")
     assert ran.code == 126
-    assert "could not be started: [Errno 7] Argument list too long" in bench.said()
+    assert "cannot start the hook: [Errno 7] Argument list too long" in bench.read_output()
 
 
-def test_one_that_takes_too_long_is_ended_with_all_it_started(
+def test_a_hook_that_takes_too_long_is_ended_with_its_processes(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(hooks, "LIMIT", 0.3)
@@ -129,13 +129,13 @@ def test_one_that_takes_too_long_is_ended_with_all_it_started(
         "sh -c 'trap \"\" TERM INT HUP; while :; do sleep 1003; done' & wait; wait"
     )
     assert ran.code is None
-    assert bench.said().startswith("begun\n")
-    assert bench.left() == []
+    assert bench.read_output().startswith("begun\n")
+    assert bench.find_processes() == []
 
 
 def test_only_that_hooks_processes_are_ended(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     bench.run("setsid sleep 1000 > /dev/null 2>&1 & echo done")  # in time, and left to itself
-    [other] = bench.only_left()
+    [other] = bench.only_process()
     bench.note = bench.note._replace(id=f"{bench.note.id}-2")
     monkeypatch.setattr(hooks, "LIMIT", 0.05)
     assert bench.run("sleep 1000").code is None
@@ -144,23 +144,23 @@ def test_only_that_hooks_processes_are_ended(bench: Bench, monkeypatch: pytest.M
         handle.signal(signal.SIGKILL)
 
 
-def test_one_in_the_background_is_not_waited_for(bench: Bench) -> None:
+def test_a_process_in_the_background_is_not_waited_for(bench: Bench) -> None:
     assert bench.run("sleep 1000 & echo $!").code == 0
-    [left] = bench.only_left()
-    assert left.pid == int(bench.said())
+    [identity] = bench.only_process()
+    assert identity.pid == int(bench.read_output())
 
 
-def test_what_is_not_ours_to_end_does_not_keep_the_rest_alive(
+def test_a_process_that_we_may_not_end_does_not_spare_the_rest(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As under sudo. Who the process belongs to is played, all else is real."""
+    """As under sudo. Only the refusal is played, all else is real."""
     monkeypatch.setattr(hooks, "LIMIT", 0.3)
 
     class Refusing(Handle):
         __slots__ = ()
 
         def signal(self, number: signal.Signals) -> None:
-            process = proc.current(self.identity)
+            process = proc.find_process(self.identity)
             if process is not None and "1002" in process.argv:
                 raise Forbidden(self.identity.address, "not ours to touch")
             super().signal(number)
@@ -168,8 +168,8 @@ def test_what_is_not_ours_to_end_does_not_keep_the_rest_alive(
     monkeypatch.setattr(handles, "Handle", Refusing)
     ran = bench.run("sleep 1001 & sleep 1002 & sleep 1003 & wait")
     assert ran.code is None
-    [left] = bench.left()
-    process = proc.current(left)
+    [identity] = bench.find_processes()
+    process = proc.find_process(identity)
     assert process is not None
     assert "1002" in process.argv
 
@@ -177,13 +177,13 @@ def test_what_is_not_ours_to_end_does_not_keep_the_rest_alive(
 def test_a_second_run_begins_a_new_record(bench: Bench) -> None:
     bench.run("echo a long first word")
     bench.run("echo two")
-    assert bench.said() == "two\n"
+    assert bench.read_output() == "two\n"
 
 
 def test_facts_of_a_start() -> None:
     tree = Worktree("/repo", "/repo-tree", "agentctl/g/1", "a" * 40)
     note = Launch("1a", ME, "4f2a", "n", "g", adapter="pi", cwd="/w", model="m", worktree=tree)
-    assert hooks.facts(note) == {
+    assert hooks.hook_facts(note) == {
         "AGENTCTL_LAUNCH_ID": "1a",
         "AGENTCTL_SESSION_ID": "4f2a",
         "AGENTCTL_ADAPTER": "pi",
@@ -196,17 +196,17 @@ def test_facts_of_a_start() -> None:
     }
 
 
-@pytest.mark.parametrize(("code", "told"), [(0, "0"), (3, "3"), (-9, "-9"), (None, "")])
-def test_facts_of_an_end(code: int | None, told: str) -> None:
+@pytest.mark.parametrize(("code", "text"), [(0, "0"), (3, "3"), (-9, "-9"), (None, "")])
+def test_facts_of_an_end(code: int | None, text: str) -> None:
     verdict = Verdict("stopped", "unknown", None, "failed", code, "it ended", (), ())
-    facts = hooks.facts(Launch("1a", ME), verdict)
-    assert (facts["AGENTCTL_EXIT_CODE"], facts["AGENTCTL_OUTCOME"]) == (told, "failed")
+    facts = hooks.hook_facts(Launch("1a", ME), verdict)
+    assert (facts["AGENTCTL_EXIT_CODE"], facts["AGENTCTL_OUTCOME"]) == (text, "failed")
     assert (facts["AGENTCTL_SESSION_ID"], facts["AGENTCTL_BRANCH"]) == ("", "")
 
 
 def test_a_process_of_a_hook_is_known_by_its_marker(bench: Bench) -> None:
     bench.run("sleep 1000 > /dev/null 2>&1 &")
-    until(lambda: len(bench.left()) == 1, "the one it left")
-    process = proc.current(bench.left()[0])
+    until(lambda: len(bench.find_processes()) == 1, "the one it left")
+    process = proc.find_process(bench.find_processes()[0])
     assert process is not None
     assert process.environ()[ours.HOOK] == f"{bench.note.id}/on-complete"

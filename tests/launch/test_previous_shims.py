@@ -1,4 +1,4 @@
-"""Shims that the release before this one started go on, and name its modules on a command line."""
+"""Shims of the previous release go on, and name its modules on a command line."""
 
 import json
 import subprocess
@@ -22,8 +22,8 @@ main()
 
 
 def launch(stage: DemoStage, *words: str) -> str:
-    """With a shim that was told to go on as agentctl 0.1 told it."""
-    done = subprocess.run(
+    """Launch with a shim that calls the modules of agentctl 0.1."""
+    ran = subprocess.run(
         [sys.executable, "-c", LAUNCHES, "launch", "demo", "--cwd", str(stage.work), *words],
         env=environ_of(stage),
         capture_output=True,
@@ -31,7 +31,7 @@ def launch(stage: DemoStage, *words: str) -> str:
         check=True,
         timeout=60,
     )
-    return done.stdout.strip()
+    return ran.stdout.strip()
 
 
 def outcome_of(stage: DemoStage, session_id: str) -> tuple[str, str | None, int | None]:
@@ -40,14 +40,14 @@ def outcome_of(stage: DemoStage, session_id: str) -> tuple[str, str | None, int 
     return row["status"], row["outcome"], row["exit_code"]
 
 
-def test_they_finish(stage: DemoStage) -> None:
+def test_a_previous_shim_finishes_its_launch(stage: DemoStage) -> None:
     session_id = launch(stage, "-p", "work 1, exit 3")
     until(lambda: outcome_of(stage, session_id) == ("stopped", "failed", 3), "its end is recorded")
-    finished = agentctl_of(stage, "history", session_id, "--json").out
-    assert "launch.ended" in finished
+    history = ("history", session_id, "--json")
+    until(lambda: "launch.ended" in agentctl_of(stage, *history).out, "its end is in the journal")
 
 
-def test_their_timeout_ends_the_agent(stage: DemoStage) -> None:
+def test_the_timeout_of_a_previous_shim_ends_the_agent(stage: DemoStage) -> None:
     session_id = launch(stage, "-p", "work 600", "--timeout", "1s")
     until(lambda: outcome_of(stage, session_id)[0] == "stopped", "it is ended")
     row = json.loads(agentctl_of(stage, "status", session_id, "--json").out)["sessions"][0]
@@ -55,8 +55,9 @@ def test_their_timeout_ends_the_agent(stage: DemoStage) -> None:
 
 
 @pytest.mark.parametrize("module", MODULES)
-def test_what_they_start_is_known_as_ours(module: str) -> None:
+def test_processes_of_a_previous_shim_are_known_as_ours(module: str) -> None:
     program = f"import sys; sys.path.insert(0, {SOURCES!r}); from {module} import main; main()"
     assert (
-        ours.called([sys.executable, "-I", "-c", program, "/state", "1a"]) == module.rpartition(".")[2]
+        ours.identify_program([sys.executable, "-I", "-c", program, "/state", "1a"])
+        == module.rpartition(".")[2]
     )

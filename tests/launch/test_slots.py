@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agentctl.errors import UsageError
-from agentctl.launch.slots import Slot, fill, plain, slots, slots_of_pairs
+from agentctl.launch.slots import Slot, fill_template, make_plain, make_slots, name_slots
 
 
 @pytest.mark.parametrize(
@@ -26,12 +26,12 @@ from agentctl.launch.slots import Slot, fill, plain, slots, slots_of_pairs
     ],
 )
 def test_pairs(words: str, expected: list[tuple[str | None, str | None]]) -> None:
-    assert [(slot.adapter, slot.model) for slot in slots_of_pairs(_pairs(words))] == expected
+    assert [(slot.adapter, slot.model) for slot in make_slots(_pairs(words))] == expected
 
 
-def test_a_model_that_could_be_anybody_s() -> None:
+def test_a_model_of_two_agents_is_ambiguous() -> None:
     with pytest.raises(UsageError, match="which agent is --model m for"):
-        slots_of_pairs(_pairs("M=m A=a A=b"))
+        make_slots(_pairs("M=m A=a A=b"))
 
 
 def _pairs(words: str) -> list[tuple[str, str]]:
@@ -40,37 +40,38 @@ def _pairs(words: str) -> list[tuple[str, str]]:
 
 
 def test_names_and_branches() -> None:
-    given_ = [Slot("claude-code", "opus"), Slot("codex", "gpt/5"), Slot("pi", name="mine")]
-    made = slots(given_, "fix it")
-    assert [slot.name for slot in made] == ["opus", "gpt-5", "mine"]
-    assert [slot.branch for slot in made] == [
+    slots = name_slots(
+        [Slot("claude-code", "opus"), Slot("codex", "gpt/5"), Slot("pi", name="mine")], "fix it"
+    )
+    assert [slot.name for slot in slots] == ["opus", "gpt-5", "mine"]
+    assert [slot.branch for slot in slots] == [
         "agentctl/fix-it/opus",
         "agentctl/fix-it/gpt-5",
         "agentctl/fix-it/mine",
     ]
 
 
-def test_a_model_that_two_agents_have() -> None:
-    made = slots([Slot("codex", "m"), Slot("pi", "m"), Slot("pi")], "g")
-    assert [slot.name for slot in made] == ["codex-m", "pi-m", "pi"]
+def test_two_agents_with_one_model_are_named_after_both() -> None:
+    slots = name_slots([Slot("codex", "m"), Slot("pi", "m"), Slot("pi")], "g")
+    assert [slot.name for slot in slots] == ["codex-m", "pi-m", "pi"]
 
 
-def test_the_same_twice() -> None:
-    made = slots([Slot("a", "m"), Slot("a", "m"), Slot("x", name="a-m-1")], "g")
-    assert [slot.name for slot in made] == ["a-m-2", "a-m-3", "a-m-1"]
+def test_equal_slots_are_numbered() -> None:
+    slots = name_slots([Slot("a", "m"), Slot("a", "m"), Slot("x", name="a-m-1")], "g")
+    assert [slot.name for slot in slots] == ["a-m-2", "a-m-3", "a-m-1"]
 
 
 def test_templates() -> None:
-    assert fill("try/{model}/{adapter}-{slot}", Slot("a", "m", "n"), "g") == "try/m/a-n"
-    made = slots([Slot("a", branch="own"), Slot("b"), Slot("c")], "g", "all/{group}")
-    assert [slot.branch for slot in made] == ["own", "all/g-1", "all/g-2"]
+    assert fill_template("try/{model}/{adapter}-{slot}", Slot("a", "m", "n"), "g") == "try/m/a-n"
+    slots = name_slots([Slot("a", branch="own"), Slot("b"), Slot("c")], "g", "all/{group}")
+    assert [slot.branch for slot in slots] == ["own", "all/g-1", "all/g-2"]
     with pytest.raises(UsageError, match=r"no field \{what\}"):
-        fill("x/{what}", Slot(), "g")
+        fill_template("x/{what}", Slot(), "g")
 
 
 @given(st.text(min_size=1))
 def test_a_plain_word_is_a_part_of_a_branch(text: str) -> None:
-    word = plain(text)
+    word = make_plain(text)
     assert word
     assert "/" not in word
     assert not word.startswith((".", "-"))
@@ -79,21 +80,23 @@ def test_a_plain_word_is_a_part_of_a_branch(text: str) -> None:
     assert "@{" not in word
 
 
-def test_git_agrees() -> None:
+def test_git_accepts_a_plain_word() -> None:
     for text in ("@", "a..b", ".hidden", "x.lock", "-dash", "a b~^:?*[\\", "x.lock.lock", "\x7f", "ü"):
-        name = f"refs/heads/agentctl/{plain(text)}"
+        name = f"refs/heads/agentctl/{make_plain(text)}"
         assert subprocess.run(["git", "check-ref-format", name], check=False).returncode == 0, name
 
 
-@given(st.lists(st.builds(Slot, st.sampled_from("abB"), st.sampled_from(["m", "M", "m-1", None]))))
-def test_no_two_are_called_the_same(given_: list[Slot]) -> None:
-    """Not even by a file system that does not tell a from A."""
-    made = slots(given_, "g")
-    for names in ([slot.name for slot in made], [slot.branch for slot in made]):
+# Not `st.builds(Slot, …)`: it makes up the other fields too, and a branch "{}" is refused.
+@given(st.lists(st.tuples(st.sampled_from("abB"), st.sampled_from(["m", "M", "m-1", None]))))
+def test_no_two_names_are_the_same_without_case(pairs: list[tuple[str, str | None]]) -> None:
+    """Some file systems do not distinguish a from A."""
+    slots = [Slot(adapter, model) for adapter, model in pairs]
+    result = name_slots(slots, "g")
+    for names in ([slot.name for slot in result], [slot.branch for slot in result]):
         folded = [(name or "").casefold() for name in names]
-        assert len(set(folded)) == len(given_)
+        assert len(set(folded)) == len(slots)
 
 
-def test_where_some_have_no_model_agents_tell_them_apart() -> None:
-    given = (Slot("claude-code"), Slot("codex"), Slot("pi", "fake/fake-1"))
-    assert [slot.name for slot in slots(given, "g")] == ["claude-code", "codex", "pi"]
+def test_slots_are_named_after_agents_if_one_has_no_model() -> None:
+    slots = (Slot("claude-code"), Slot("codex"), Slot("pi", "fake/fake-1"))
+    assert [slot.name for slot in name_slots(slots, "g")] == ["claude-code", "codex", "pi"]

@@ -36,7 +36,7 @@ class Launching(DemoStage):
 
     @property
     def notes(self) -> str:
-        return paths.notes_file(self.environ["AGENTCTL_HOME"])
+        return paths.database_file(self.environ["AGENTCTL_HOME"])
 
     def agents(self) -> list[Process]:
         return [p for p in self.processes() if p.comm == "demo-agent"]
@@ -52,13 +52,14 @@ def test_the_id_is_the_agents_own_and_listed(stage: Launching) -> None:
     ran = stage.launch("-p", "work 600", "--name", "mine")
     assert (ran.code, ran.err) == (0, "")
     (session,) = stage.live()
-    assert ran.lines == [session.seen.session_id]
-    (note,) = launches.recorded(stage.notes)
-    assert session.seen.owner is not None
-    assert note.identity == session.seen.owner.identity
-    assert (note.session_id, note.name) == (session.seen.session_id, "mine")
+    assert ran.lines == [session.observation.session_id]
+    (note,) = launches.read_launches(stage.notes)
+    assert session.observation.owner is not None
+    assert note.identity == session.observation.owner.identity
+    assert (note.session_id, note.name) == (session.observation.session_id, "mine")
 
 
+@pytest.mark.slow
 def test_fifty_at_once(stage: Launching) -> None:
     def one(number: int) -> Ran:
         return stage.launch("-p", "work 600", "--name", f"n{number}", cwd=stage.work / str(number))
@@ -68,11 +69,11 @@ def test_fifty_at_once(stage: Launching) -> None:
     assert [r.err for r in ran if r.code != 0] == []
     ids = {line for r in ran for line in r.lines}
     assert len(ids) == AT_ONCE
-    assert {s.seen.session_id for s in stage.live()} == ids
-    notes = launches.recorded(stage.notes)
+    assert {s.observation.session_id for s in stage.live()} == ids
+    notes = launches.read_launches(stage.notes)
     assert {note.session_id for note in notes} == ids
     assert {note.name for note in notes} == {f"n{n}" for n in range(AT_ONCE)}
-    assert len(locks.held(stage.notes)) == AT_ONCE
+    assert len(locks.list_held(stage.notes)) == AT_ONCE
 
 
 def test_of_twenty_into_one_directory_one_starts(stage: Launching) -> None:
@@ -80,13 +81,13 @@ def test_of_twenty_into_one_directory_one_starts(stage: Launching) -> None:
         ran = list(pool.map(lambda _: stage.launch("-p", "work 600"), range(CROWD)))
     assert sorted(r.code for r in ran) == [0] + [4] * (CROWD - 1)
     (session,) = stage.live()
-    assert [line for r in ran for line in r.lines] == [session.seen.session_id]
+    assert [line for r in ran for line in r.lines] == [session.observation.session_id]
     until(lambda: len(stage.agents()) == 1, "the refused have left")
-    assert len(launches.recorded(stage.notes)) == 1
-    assert len(list(Path(launches.folder(stage.notes, "x")).parent.iterdir())) == 1
+    assert len(launches.read_launches(stage.notes)) == 1
+    assert len(list(Path(launches.launch_folder(stage.notes, "x")).parent.iterdir())) == 1
 
 
-def test_a_dead_owner_is_a_free_directory(stage: Launching) -> None:
+def test_the_directory_of_a_dead_owner_is_free(stage: Launching) -> None:
     stage.launch("-p", "work 600")
     assert stage.launch("-p", "work 600").code == 4
     (agent,) = stage.agents()
@@ -100,37 +101,38 @@ def test_a_start_that_fails_leaves_nothing(stage: Launching, step: str) -> None:
     assert ran.code == 1
     assert ran.out == ""
     assert "demo ended while it was being launched: exit code" in ran.err
-    assert launches.recorded(stage.notes) == []
-    assert locks.held(stage.notes) == []
-    assert list(Path(launches.folder(stage.notes, "x")).parent.iterdir()) == []
+    assert launches.read_launches(stage.notes) == []
+    assert locks.list_held(stage.notes) == []
+    assert list(Path(launches.launch_folder(stage.notes, "x")).parent.iterdir()) == []
     until(lambda: stage.processes() == [], "shim and agent are gone")
 
 
 def test_a_late_id_is_waited_for(stage: Launching) -> None:
     ran = stage.launch("-p", "work 600", "--", "--late", "0.5")
     (session,) = stage.live()
-    assert ran.lines == [session.seen.session_id]
+    assert ran.lines == [session.observation.session_id]
 
 
-def test_killed_at_any_moment_the_launcher_leaves_no_lie(stage: Launching) -> None:
-    """Random moments of its life, from before it reads its words to after it has printed the id."""
+@pytest.mark.slow
+def test_a_launcher_killed_at_any_moment_leaves_no_false_note(stage: Launching) -> None:
+    """Random moments of its life, from before it parses its arguments to after it has printed the id."""
     chance = random.Random(7)
     whole = _life(stage)
     for number in range(KILLS):
         directory = stage.work / str(number)
         directory.mkdir(parents=True)
-        _killed_after(stage, directory, chance.uniform(0, 1.1 * whole))
+        _launch_and_kill(stage, directory, chance.uniform(0, 1.1 * whole))
         if number % 20 == 19:
             _settle(stage)
-            _check_nothing_lies(stage)
+            _check_notes_and_processes(stage)
             stage.close()
     _settle(stage)
-    _check_nothing_lies(stage)
+    _check_notes_and_processes(stage)
     stage.close()
     until(lambda: stage.processes() == [], "everything is gone")
-    assert locks.held(stage.notes) == []
+    assert locks.list_held(stage.notes) == []
     for number in range(KILLS):  # no directory is stuck
-        assert locks.holders(stage.notes, str(stage.work / str(number))) == []
+        assert locks.find_holders(stage.notes, str(stage.work / str(number))) == []
 
 
 def _life(stage: Launching) -> float:
@@ -141,7 +143,7 @@ def _life(stage: Launching) -> float:
     return os.times().elapsed - before
 
 
-def _killed_after(stage: Launching, directory: Path, delay: float) -> None:
+def _launch_and_kill(stage: Launching, directory: Path, delay: float) -> None:
     words = [sys.executable, "-m", "agentctl", "launch", "demo", "-p", "work 600"]
     launcher = subprocess.Popen(
         words, cwd=directory, env=environ_of(stage), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
@@ -161,17 +163,17 @@ def _settle(stage: Launching) -> None:
     until(lambda: len(stage.live()) == len(stage.agents()), "each has its session")
 
 
-def _check_nothing_lies(stage: Launching) -> None:
+def _check_notes_and_processes(stage: Launching) -> None:
     sessions, agents = stage.live(), stage.agents()
     # no lost running agent: each is listed, with a session, alive
-    assert {s.seen.owner.pid for s in sessions if s.seen.owner} == {p.pid for p in agents}
-    assert all(s.seen.session_id for s in sessions)
+    assert {s.observation.owner.pid for s in sessions if s.observation.owner} == {p.pid for p in agents}
+    assert all(s.observation.session_id for s in sessions)
     # no ghost: every note that names a live process names one of these; every lock held is of one
     identities = {p.identity for p in agents}
-    for lock in locks.held(stage.notes):
+    for lock in locks.list_held(stage.notes):
         assert lock.identity in identities
-    noted = {n.identity for n in launches.recorded(stage.notes)}
+    noted = {n.identity for n in launches.read_launches(stage.notes)}
     assert identities <= noted, "an agent that runs without a note"
     for identity in noted - identities:
-        process = proc.current(identity)
-        assert process is None or not process.alive
+        process = proc.find_process(identity)
+        assert process is None or not process.is_alive

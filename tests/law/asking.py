@@ -1,22 +1,20 @@
-"""What the law tests have in common: an agent at work, and agentctl asked as a person asks it."""
+"""What the law tests share: to start a working agent, and to call agentctl as a person does."""
 
-import json
 import os
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import agentctl
 from agentctl.testing import Puppet, Stage
+from tests.running import agentctl_of
 
 LIVE = ("running", "waiting", "idle")
 SOURCES = str(Path(agentctl.__file__).parent.parent)
 REPOSITORY = str(Path(__file__).parent.parent.parent)
 
 
-def working(stage: Stage, cwd: Path | None = None) -> tuple[Puppet, str]:
-    """A fake agent with an open turn, and its session's id."""
+def start_agent(stage: Stage, cwd: Path | None = None) -> tuple[Puppet, str]:
+    """Start a fake agent and open a turn. Return the agent and the id of its session."""
     puppet = stage.start(cwd)
     puppet.do("work")
     assert puppet.session_id is not None
@@ -24,21 +22,13 @@ def working(stage: Stage, cwd: Path | None = None) -> tuple[Puppet, str]:
 
 
 def environ_of(stage: Stage, **more: str) -> dict[str, str]:
-    """For a process that is to see this stage and nothing else."""
+    """Return the environment of a process that sees this stage and nothing else."""
     path = os.pathsep.join((SOURCES, REPOSITORY))
     return {**stage.environ, "PYTHONPATH": path, "PYTHONDONTWRITEBYTECODE": "1", **more}
 
 
 def agentctl_json(stage: Stage, *words: str, **more: str) -> dict[str, Any]:
-    """The answer of the real command line."""
-    done = subprocess.run(
-        [sys.executable, "-m", "agentctl", *words, "--json"],
-        env=environ_of(stage, **more),
-        cwd=stage.root,
-        capture_output=True,
-        timeout=60,
-        check=False,
-    )
-    assert done.returncode == 0, (words, done.stderr.decode())
-    answer: dict[str, Any] = json.loads(done.stdout)
-    return answer
+    """Return the answer of the real command line."""
+    ran = agentctl_of(stage, *words, "--json", **more)
+    assert ran.code == 0, (words, ran.err)
+    return ran.json()

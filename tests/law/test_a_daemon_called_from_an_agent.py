@@ -1,4 +1,4 @@
-"""A daemon that an agent's own tool has called into being is not the agent's: it serves everybody, and
+"""A daemon that an agent's own tool has started does not belong to the agent: it serves every caller and
 lives on when the agent is stopped."""
 
 import shlex
@@ -17,26 +17,26 @@ from tests.running import environ_of
 
 
 @pytest.fixture
-def launched(tmp_path: Path) -> Iterator[Launched]:
-    made = Launched(ClaudeStage(tmp_path))
-    yield made
-    made.stage.close()
+def agents(tmp_path: Path) -> Iterator[Launched]:
+    agents = Launched(ClaudeStage(tmp_path))
+    yield agents
+    agents.stage.close()
 
 
-def test_it_survives_the_agent(launched: Launched) -> None:
-    stage = launched.stage
+def test_the_daemon_survives_the_agent(agents: Launched) -> None:
+    stage = agents.stage
     program = stage.install()
     settings = " ".join(shlex.quote(f"{k}={v}") for k, v in environ_of(stage).items())
-    summon = f"env {settings} {sys.executable} -m agentctl daemon start >/dev/null"
+    command = f"env {settings} {sys.executable} -m agentctl daemon start >/dev/null"
     first, rest = program.read_text().split("\n", 1)
-    program.write_text(f"{first}\n{summon}\n{rest}")
-    session = launched.launch("work 600")
-    found = lock_file.proven(home_of(stage))
-    assert found is not None
-    process = proc.current(found.identity)
+    program.write_text(f"{first}\n{command}\n{rest}")
+    session = agents.launch("work 600")
+    holder = lock_file.find_proven(home_of(stage))
+    assert holder is not None
+    process = proc.find_process(holder.identity)
     assert process is not None
-    parent = proc.read_process(process.parent, proc.boot_id())
-    assert parent.comm == "agentctl-shim", "it is an orphan, and orphans come to the agent's shim"
-    ran = launched.call("stop", session)
+    parent = proc.read_process(process.parent, proc.read_boot_id())
+    assert parent.comm == "agentctl-shim", "the daemon is an orphan, and the agent's shim adopts orphans"
+    ran = agents.call("stop", session)
     assert ran.code == 0, ran.err
-    assert daemons_of(stage) == [found.identity.pid]
+    assert daemons_of(stage) == [holder.identity.pid]

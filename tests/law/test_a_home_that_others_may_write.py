@@ -1,5 +1,5 @@
-"""A state directory that another user owns or may write to: its sessions are listed, its words are not
-believed, and none of its commands is run."""
+"""A state directory that another user owns or may write to: sessions are listed, but what the directory
+says is not trusted, and none of its commands runs."""
 
 import os
 from collections.abc import Callable, Iterator
@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from agentctl.state import fuses, launch_writes
-from agentctl.state.fuse import Action
+from agentctl.state.fuses import Action
 from agentctl.truth.model import Launch
 from tests.fakes.demo import DemoStage
-from tests.law.asking import agentctl_json, working
+from tests.law.asking import agentctl_json, start_agent
 from tests.running import agentctl_of
 
 ANOTHER = 65534
@@ -20,9 +20,9 @@ Spoil = Callable[[Path], None]
 
 @pytest.fixture
 def demo(tmp_path: Path) -> Iterator[DemoStage]:
-    made = DemoStage(tmp_path)
-    yield made
-    made.close()
+    stage = DemoStage(tmp_path)
+    yield stage
+    stage.close()
 
 
 def give_away(home: Path) -> None:
@@ -65,27 +65,30 @@ WRITERS = (
 )
 
 
-def furnished(demo: DemoStage) -> tuple[Path, Path, str]:
-    """A home with a due fuse, an overdue hook and settings, all with commands; and a live session."""
-    home, ran = Path(demo.environ["AGENTCTL_HOME"]), demo.root / "RAN"
-    puppet, session_id = working(demo)
+def fill_home(demo: DemoStage) -> tuple[Path, Path, str]:
+    """Make a live session, and a home where a due fuse, an overdue hook and settings have commands."""
+    home, trace = Path(demo.environ["AGENTCTL_HOME"]), demo.root / "RAN"
+    puppet, session_id = start_agent(demo)
     notes = str(home / "state.db")
-    launch_writes.begin(notes, Launch("aaaaaaaaaaaa", puppet.identity, session_id, "mine"))
-    gone = puppet.identity._replace(start=1)
-    launch_writes.begin(
-        notes, Launch("bbbbbbbbbbbb", gone, "ended", "over", on_complete=f"touch {ran}"), force=True
+    launch_writes.begin_launch(notes, Launch("aaaaaaaaaaaa", puppet.identity, session_id, "mine"))
+    dead_owner = puppet.identity._replace(start=1)
+    launch_writes.begin_launch(
+        notes,
+        Launch("bbbbbbbbbbbb", dead_owner, "ended", "over", on_complete=f"touch {trace}"),
+        force=True,
     )
     (home / "launches" / "bbbbbbbbbbbb").mkdir(parents=True, mode=0o700)
     (home / "launches" / "bbbbbbbbbbbb" / "stdout").touch()
-    command = Action("run", f"touch {ran}")
-    fuses.light(notes, (command,), 0.001, directory=str(demo.root), cwd=str(demo.root))
-    (home / "config.toml").write_text(f'[defaults]\non_create = "touch {ran}"\n')
-    return home, ran, session_id
+    command = Action("run", f"touch {trace}")
+    fuses.set_fuse(notes, (command,), 0.001, directory=str(demo.root), cwd=str(demo.root))
+    (home / "config.toml").write_text(f'[defaults]\non_create = "touch {trace}"\n')
+    return home, trace, session_id
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("spoil", WHOLE)
-def test_its_sessions_are_listed_without_labels(demo: DemoStage, spoil: Spoil) -> None:
-    home, _, session_id = furnished(demo)
+def test_sessions_are_listed_without_labels(demo: DemoStage, spoil: Spoil) -> None:
+    home, _, session_id = fill_home(demo)
     (before,) = agentctl_json(demo, "list")["sessions"]
     assert before["launch"]["name"] == "mine"
     spoil(home)
@@ -97,27 +100,28 @@ def test_its_sessions_are_listed_without_labels(demo: DemoStage, spoil: Spoil) -
     assert "chmod go-w" in problem["message"] or "AGENTCTL_HOME" in problem["message"]
 
 
+@pytest.mark.few(10)
 @pytest.mark.parametrize("words", WRITERS, ids=lambda words: words[0])
 @pytest.mark.parametrize("spoil", [*WHOLE, *PARTS])
-def test_nothing_is_written_and_none_of_its_commands_is_run(
+def test_writers_are_refused_and_no_command_runs(
     demo: DemoStage, spoil: Spoil, words: tuple[str, ...]
 ) -> None:
-    home, ran, _ = furnished(demo)
+    home, trace, _ = fill_home(demo)
     spoil(home)
     before = {path: path.stat().st_mtime_ns for path in sorted(home.rglob("*"))}
-    refused = agentctl_of(demo, *words)
-    assert refused.code == 4, refused
-    first, hint = refused.err.splitlines()
+    ran = agentctl_of(demo, *words)
+    assert ran.code == 4, ran
+    first, hint = ran.err.splitlines()
     assert first.startswith(f"agentctl: {home}")
     assert "chmod go-w" in hint or "AGENTCTL_HOME" in hint
-    assert not ran.exists()
+    assert not trace.exists()
     assert {path: path.stat().st_mtime_ns for path in sorted(home.rglob("*"))} == before
 
 
 @pytest.mark.parametrize("spoil", [*WHOLE, *PARTS])
-def test_doctor_says_it(demo: DemoStage, spoil: Spoil) -> None:
-    home, _, _ = furnished(demo)
+def test_doctor_reports_the_home(demo: DemoStage, spoil: Spoil) -> None:
+    home, _, _ = fill_home(demo)
     spoil(home)
-    said = agentctl_of(demo, "doctor")
-    assert said.code == 1
-    assert any("wrong" in line and str(home) in line for line in said.lines), said.out
+    doctor = agentctl_of(demo, "doctor")
+    assert doctor.code == 1
+    assert any("wrong" in line and str(home) in line for line in doctor.lines), doctor.out

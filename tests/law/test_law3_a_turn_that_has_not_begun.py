@@ -1,5 +1,5 @@
 """Law 3: an agent that was started with its prompt is not idle because the turn before its own is over.
-Until it has begun its own turn, nobody can tell what it is doing."""
+Until it begins its own turn, its activity is unknown."""
 
 from pathlib import Path
 
@@ -11,8 +11,8 @@ from tests.fakes.opencode import OpenCodeStage
 STAGES = (ClaudeStage, CodexStage, OpenCodeStage)
 
 
-def resume(stage: Stage, session_id: str) -> Puppet:
-    """Headless, with a prompt."""
+def resume_with_prompt(stage: Stage, session_id: str) -> Puppet:
+    """Resume the session without a terminal, with a prompt."""
     if isinstance(stage, ClaudeStage):
         return stage.start(resume=session_id, argv=("-p", "--resume", session_id, "go on"))
     if isinstance(stage, CodexStage):
@@ -22,14 +22,14 @@ def resume(stage: Stage, session_id: str) -> Puppet:
     return stage.run(None, "--session", session_id)
 
 
-def test_it_is_not_idle_before_it(stage: Stage) -> None:
+def test_a_resumed_agent_is_not_idle_before_its_own_turn(stage: Stage) -> None:
     first = stage.start()
     first.do("work")
     first.do("rest")
     assert first.session_id is not None
     session_id = first.session_id
     first.finish()
-    again = resume(stage, session_id)
+    again = resume_with_prompt(stage, session_id)
     verdict = stage.session(session_id).verdict
     assert (verdict.status, verdict.activity) == ("running", "unknown"), verdict.reason
     assert any("not begun its own turn" in piece.note for piece in verdict.overruled)
@@ -39,12 +39,12 @@ def test_it_is_not_idle_before_it(stage: Stage) -> None:
     assert stage.session(session_id).verdict.status == "idle"
 
 
-def test_one_that_is_fed_message_after_message_is(tmp_path: Path) -> None:
-    """Nothing is to come before somebody sends it."""
+def test_an_agent_that_reads_messages_from_a_stream_is_idle_at_first(tmp_path: Path) -> None:
+    """It has no prompt until one is sent."""
     stage = ClaudeStage(tmp_path)
     try:
         puppet = stage.start(argv=("-p", "--input-format", "stream-json"))
-        row = stage.row_of(puppet)
+        row = stage.find_row(puppet)
         assert row is not None
         assert row.verdict.status == "idle"
     finally:

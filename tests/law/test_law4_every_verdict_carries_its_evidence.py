@@ -1,4 +1,4 @@
-"""Law 4: every verdict rests on at least one fact with an address that a person can open."""
+"""Law 4: every verdict has at least one fact with an address that a person can open."""
 
 import os
 import signal
@@ -6,36 +6,35 @@ from pathlib import Path
 
 from hypothesis import given
 
-from agentctl.system.identity import ProcessIdentity
-from agentctl.system.proc import boot_id, current
+from agentctl.system.proc import ProcessIdentity, find_process, read_boot_id
 from agentctl.testing import Stage
 from agentctl.truth.judge import judge
 from agentctl.truth.model import Evidence
-from agentctl.truth.survey import Wanted
-from tests.law.asking import agentctl_json, working
+from agentctl.truth.survey import HistoryQuery
+from tests.law.asking import agentctl_json, start_agent
 from tests.truth.strategies import bodies
 
 
-def check(stage: Stage, during: str) -> None:
-    found = stage.survey(Wanted())
-    assert found.sessions, f"no row at all: {during}"
-    for session in found.sessions:
+def check_evidence(stage: Stage, during: str) -> None:
+    survey = stage.survey(HistoryQuery())
+    assert survey.sessions, f"no row at all: {during}"
+    for session in survey.sessions:
         verdict = session.verdict
         assert verdict.used, (during, session)
         assert verdict.reason, (during, session)
         for piece in verdict.used:
-            openable(piece, during)
+            check_address(piece, during)
         used, overruled = set(verdict.used), set(verdict.overruled)
-        assert used | overruled == set(session.seen.evidence)
+        assert used | overruled == set(session.observation.evidence)
         assert not used & overruled
 
 
-def openable(piece: Evidence, during: str) -> None:
-    """A process by pid and start tick, a file, or a file and an offset in it."""
+def check_address(piece: Evidence, during: str) -> None:
+    """Check that the address names a process by pid and start tick, a file, or an offset in a file."""
     if piece.address.startswith("proc:"):
         pid, _, start = piece.address.removeprefix("proc:").partition("/")[0].partition("@")
-        process = current(ProcessIdentity(boot_id(), int(pid), int(start)))
-        there = process is not None and (process.alive or piece.claim == "exited")
+        process = find_process(ProcessIdentity(read_boot_id(), int(pid), int(start)))
+        there = process is not None and (process.is_alive or piece.claim == "exited")
         assert there == (piece.claim not in ("ended", "gone")), (during, piece)
         return
     place, at, where = piece.address.rpartition("@") if "@" in piece.address else (piece.address, "", "")
@@ -53,63 +52,63 @@ def openable(piece: Evidence, during: str) -> None:
         assert line.strip(), (during, piece)
 
 
-def test_in_every_state_of_every_agent(stage: Stage) -> None:
+def test_every_state_of_an_agent_has_evidence(stage: Stage) -> None:
     puppet = stage.start()
-    check(stage, "just started")
+    check_evidence(stage, "just started")
     puppet.do("work")
-    check(stage, "working")
+    check_evidence(stage, "working")
     if stage.can_ask:
         puppet.do("ask")
-        check(stage, "asking")
+        check_evidence(stage, "asking")
         assert puppet.session_id is not None
-        stage.waiting(puppet.session_id)
-        check(stage, "waiting")
+        stage.wait_for_question(puppet.session_id)
+        check_evidence(stage, "waiting")
         puppet.do("work")
     puppet.do("rest")
-    check(stage, "idle")
+    check_evidence(stage, "idle")
     puppet.do("work")
     puppet.kill(signal.SIGKILL, reap=False)
-    check(stage, "a zombie")
+    check_evidence(stage, "a zombie")
     puppet.reap()
-    check(stage, "killed")
+    check_evidence(stage, "killed")
     again = stage.start(resume=puppet.session_id)
     again.do("work")
-    check(stage, "resumed")
+    check_evidence(stage, "resumed")
     again.do("rest")
     again.finish()
-    check(stage, "completed")
-    failing, _ = working(stage, stage.root / "elsewhere")
+    check_evidence(stage, "completed")
+    failing, _ = start_agent(stage, stage.root / "elsewhere")
     failing.do("fail")
-    check(stage, "a turn that failed")
+    check_evidence(stage, "a turn that failed")
     failing.finish(1)
-    check(stage, "failed")
+    check_evidence(stage, "failed")
 
 
-def test_in_every_kind_of_trouble(stage: Stage) -> None:
-    puppet, _ = working(stage)
+def test_damaged_and_missing_files_leave_evidence(stage: Stage) -> None:
+    puppet, _ = start_agent(stage)
     records = stage.records(puppet)
     for path in records:
         path.write_bytes(b"\xff rubbish\n")
-    check(stage, "rubbish")
+    check_evidence(stage, "rubbish")
     for path in records:
         path.unlink()
-    check(stage, "nothing on disk")
+    check_evidence(stage, "nothing on disk")
     puppet.kill()
-    other, _ = working(stage, stage.root / "elsewhere")
+    other, _ = start_agent(stage, stage.root / "elsewhere")
     for path in stage.records(other):
         path.unlink()
         os.mkfifo(path)
-    check(stage, "a FIFO")
+    check_evidence(stage, "a FIFO")
 
 
-def test_why_shows_each_piece_and_which_decided(stage: Stage) -> None:
-    _, session_id = working(stage)
+def test_why_shows_each_piece_and_whether_it_decided(stage: Stage) -> None:
+    _, session_id = start_agent(stage)
     (row,) = agentctl_json(stage, "why", session_id)["sessions"]
     verdict = stage.session(session_id).verdict
     decided = [(e["claim"], e["address"]) for e in row["evidence"] if e["decided"]]
-    left = [(e["claim"], e["address"]) for e in row["evidence"] if not e["decided"]]
+    overruled = [(e["claim"], e["address"]) for e in row["evidence"] if not e["decided"]]
     assert decided == [(e.claim, e.address) for e in verdict.used]
-    assert left == [(e.claim, e.address) for e in verdict.overruled]
+    assert overruled == [(e.claim, e.address) for e in verdict.overruled]
     assert all(e["trusted"] for e in row["evidence"] if e["decided"])
 
 

@@ -1,6 +1,5 @@
-"""inotify makes news arrive early, and nothing else: where the kernel has no instance or no watch left
-for this user, everything goes on by the clock, says so with what to do, and returns to inotify by
-itself.
+"""inotify only makes us notice changes early. Where this user has no inotify instance or watch left, we
+poll by the clock, report the limit and a remedy, and return to inotify by ourselves.
 
 Each test lowers the limits of a user namespace of its own, as an ordinary user may.
 """
@@ -28,7 +27,7 @@ from tests.waiting import until
 
 REASONS = {"max_inotify_instances": NO_INSTANCE, "max_inotify_watches": NO_WATCH}
 STAGE = DemoStage
-LOOKING = ("guard", "observer", "clock", "courier")  # the parts that wait for files
+WATCHING_PARTS = ("guard", "observer", "clock", "courier")  # the parts that wait for files
 
 
 @pytest.fixture(params=REASONS)
@@ -38,109 +37,117 @@ def limit(request: pytest.FixtureRequest) -> str:
 
 @pytest.fixture
 def room(limit: str) -> Iterator[Room]:
-    """In which that is used up."""
-    with Room() as made:
-        made.limit(limit, 0)
-        yield made
+    """A room in which that limit is used up."""
+    with Room() as room:
+        room.limit(limit, 0)
+        yield room
 
 
-def did(ran: Ran) -> Ran:
+def require_success(ran: Ran) -> Ran:
     assert ran.code == 0, ran.err
     return ran
 
 
-def launched(room: Room, stage: DemoStage, prompt: str) -> str:
-    ran = did(room.agentctl(stage, "launch", "demo", "-p", prompt, "--cwd", str(stage.work)))
+def launch(room: Room, stage: DemoStage, prompt: str) -> str:
+    ran = require_success(room.agentctl(stage, "launch", "demo", "-p", prompt, "--cwd", str(stage.work)))
     return ran.out.strip()
 
 
-def answer(stage: DemoStage, session_id: str, status: str) -> None:
-    """A person answers, once it is in that state: it goes on with its next step."""
+def answer_wait(stage: DemoStage, session_id: str, status: str) -> None:
+    """Wait for that status, then let the agent take its next step, as if a person answered."""
     until(lambda: stage.session(session_id).verdict.status == status, f"it is {status}")
-    owner = stage.session(session_id).seen.owner
+    owner = stage.session(session_id).observation.owner
     assert owner is not None
     with Handle(owner.identity) as handle:
         handle.signal(signal.SIGUSR1)
 
 
-def parts(room: Room, stage: DemoStage) -> dict[str, dict[str, Any]]:
-    told = json.loads(did(room.agentctl(stage, "daemon", "status", "--json")).out)["daemon"]["parts"]
-    return {part["name"]: part for part in told}
+def read_parts(room: Room, stage: DemoStage) -> dict[str, dict[str, Any]]:
+    parts = json.loads(require_success(room.agentctl(stage, "daemon", "status", "--json")).out)[
+        "daemon"
+    ]["parts"]
+    return {part["name"]: part for part in parts}
 
 
-def test_the_daemon_goes_on_says_why_and_recovers(room: Room, stage: DemoStage, limit: str) -> None:
-    started = did(room.agentctl(stage, "daemon", "start"))
+def test_the_daemon_goes_on_and_recovers(room: Room, stage: DemoStage, limit: str) -> None:
+    started = require_success(room.agentctl(stage, "daemon", "start"))
     assert started.out.startswith("started: ")
     assert REASONS[limit] in started.err
     assert len(started.err.splitlines()) == 1
 
     session = room.agentctl(stage, "launch", "demo", "-p", "rest", "--cwd", str(stage.work))
-    assert did(session).out.strip()
+    assert require_success(session).out.strip()
     assert REASONS[limit] in session.err
 
     def degraded() -> list[str]:
-        told = parts(room, stage)
-        return [name for name in LOOKING if told[name].get("problem") == REASONS[limit]]
+        by_name = read_parts(room, stage)
+        return [name for name in WATCHING_PARTS if by_name[name].get("problem") == REASONS[limit]]
 
-    until(lambda: degraded() == list(LOOKING), "each of its parts says so", beat=0.2)
-    shown = did(room.agentctl(stage, "daemon"))
-    assert shown.err.count(REASONS[limit]) == 1
-    assert f"{REASONS[limit]}\n" in shown.out
+    until(lambda: degraded() == list(WATCHING_PARTS), "each of its parts says so", beat=0.2)
+    daemon = require_success(room.agentctl(stage, "daemon"))
+    assert daemon.err.count(REASONS[limit]) == 1
+    assert f"{REASONS[limit]}\n" in daemon.out
     doctor = room.agentctl(stage, "doctor", "--json")
     assert REASONS[limit] in doctor.out
 
     room.limit(limit, 1000)
-    until(lambda: degraded() == [], "each of its parts is told of changes again", beat=0.2)
-    assert did(room.agentctl(stage, "daemon", "start")).err == ""
+    until(lambda: degraded() == [], "each of its parts uses inotify again", beat=0.2)
+    assert require_success(room.agentctl(stage, "daemon", "start")).err == ""
 
 
-def test_fuses_burn_and_events_are_delivered(room: Room, stage: DemoStage, limit: str) -> None:
+@pytest.mark.few(1)
+def test_fuses_fire_and_events_are_delivered(room: Room, stage: DemoStage, limit: str) -> None:
     with Receiver() as receiver:
         (stage.root / "state").mkdir()
         config = f'[webhooks.ci]\nurl = "{receiver.url}"\nevents = ["user.*"]\n'
         (stage.root / "state" / "config.toml").write_text(config)
-        did(room.agentctl(stage, "daemon", "start"))
+        require_success(room.agentctl(stage, "daemon", "start"))
         fired = stage.work / "fired"
         words = ("--in", "1s", "--run", f"touch {fired}", "--emit", "late")
-        ran = did(room.agentctl(stage, "fuse", "set", str(stage.work), *words))
+        ran = require_success(room.agentctl(stage, "fuse", "set", str(stage.work), *words))
         assert REASONS[limit] in ran.err
         until(fired.exists, "the fuse has fired")
         until(lambda: bool(receiver.requests), "its event was delivered")
 
 
-def test_the_daemon_tells_what_changes(room: Room, stage: DemoStage) -> None:
-    session = launched(room, stage, "rest, ask, exit 0")
-    did(room.agentctl(stage, "daemon", "start"))
+@pytest.mark.few(1)
+def test_the_daemon_sends_events(room: Room, stage: DemoStage) -> None:
+    session = launch(room, stage, "rest, ask, exit 0")
+    require_success(room.agentctl(stage, "daemon", "start"))
     words = ("events", "--session", session, "--count", "1", "--since", "0", "--type")
-    did(room.agentctl(stage, *words, "session.idle"))
-    answer(stage, session, "idle")
-    did(room.agentctl(stage, *words, "session.waiting"))
-    answer(stage, session, "waiting")
-    did(room.agentctl(stage, *words, "session.stopped"))
+    require_success(room.agentctl(stage, *words, "session.idle"))
+    answer_wait(stage, session, "idle")
+    require_success(room.agentctl(stage, *words, "session.waiting"))
+    answer_wait(stage, session, "waiting")
+    require_success(room.agentctl(stage, *words, "session.stopped"))
 
 
+@pytest.mark.few(1)
 def test_a_daemon_whose_home_is_deleted_ends(room: Room, stage: DemoStage) -> None:
-    did(room.agentctl(stage, "daemon", "start"))
-    assert lock_file.proven(home_of(stage)) is not None
+    require_success(room.agentctl(stage, "daemon", "start"))
+    assert lock_file.find_proven(home_of(stage)) is not None
     shutil.rmtree(home_of(stage))
     until(lambda: daemons_of(stage) == [], "it has ended")
 
 
-def test_wait_and_launch_wait(room: Room, stage: DemoStage) -> None:
-    session = launched(room, stage, "rest, ask, exit 0")
+@pytest.mark.few(1)
+def test_wait_and_launch_wait_return(room: Room, stage: DemoStage) -> None:
+    session = launch(room, stage, "rest, ask, exit 0")
     with room.started(stage, "-m", "agentctl", "wait", session, "--for", "waiting") as waits:
-        answer(stage, session, "idle")
+        answer_wait(stage, session, "idle")
         read_until(waits, b"waiting")
         assert waits.wait(20) == 0
     with room.started(stage, "-m", "agentctl", "wait", session) as waits:
-        answer(stage, session, "waiting")
+        answer_wait(stage, session, "waiting")
         read_until(waits, b"stopped (completed")
     ran = room.agentctl(stage, "launch", "demo", "-p", "exit 3", "--cwd", str(stage.work), "--wait")
     assert (ran.code, "exit code 3" in ran.err) == (1, True), ran.err
 
 
-def test_wait_names_the_limit_and_no_disk(room: Room, stage: DemoStage, limit: str) -> None:
-    session = launched(room, stage, "rest")
+def test_wait_names_the_limit_and_does_not_blame_the_disk(
+    room: Room, stage: DemoStage, limit: str
+) -> None:
+    session = launch(room, stage, "rest")
     ran = room.agentctl(stage, "wait", session, "--timeout", "1s")
     assert ran.code == 124
     assert "it is idle" in ran.err
@@ -148,6 +155,7 @@ def test_wait_names_the_limit_and_no_disk(room: Room, stage: DemoStage, limit: s
     assert "disk" not in ran.err
 
 
+@pytest.mark.few(1)
 def test_logs_and_events_follow(room: Room, stage: DemoStage) -> None:
     with (
         room.started(stage, "-m", "agentctl.demo.agent", "--steps", "the prompt") as agent,
@@ -155,17 +163,17 @@ def test_logs_and_events_follow(room: Room, stage: DemoStage) -> None:
     ):
         session = read_until(agent, b"\n").decode().strip()
 
-        def watches() -> bool:
-            """What is so before it has looked once, it does not tell."""
+        def sees_changes() -> bool:
+            """True once a change makes an event: what changes before the first look makes none."""
             for what in ("work", "rest"):
-                step(agent, what)
+                take_step(agent, what)
             assert events.stdout is not None
             return bool(select.select([events.stdout], [], [], 1.0)[0])
 
-        until(watches, "events are told")
+        until(sees_changes, "events arrive")
         with room.started(stage, "-m", "agentctl", "logs", "-f", session) as logs:
             read_until(logs, b"the prompt")
-            step(agent, "ask")
+            take_step(agent, "ask")
             read_until(events, b'"session.waiting"')
             with open(stage.home / ".demo-agent" / "sessions" / f"{session}.jsonl", "a") as file:
                 file.write(
@@ -175,8 +183,8 @@ def test_logs_and_events_follow(room: Room, stage: DemoStage) -> None:
             read_until(logs, b"hello")
 
 
-def step(agent: "subprocess.Popen[bytes]", what: str) -> None:
-    """Returns when its files say so."""
+def take_step(agent: "subprocess.Popen[bytes]", what: str) -> None:
+    """Take one step of the agent. Return when its files show it."""
     assert agent.stdin is not None
     agent.stdin.write(f"{what}\n".encode())
     agent.stdin.flush()

@@ -1,19 +1,17 @@
-"""Counters: from 0, never down, nothing twice."""
+"""Counters begin at 0, never decrease and count no event twice."""
 
 from pathlib import Path
 from typing import Any
 
 import pytest
-from prometheus_client.parser import text_string_to_metric_families
 
 from agentctl.errors import Malformed
-from agentctl.metrics import counters, exposition
-from agentctl.metrics.counters import Tally
+from agentctl.metrics import counters
+from agentctl.metrics.counters import EventCounters
 from agentctl.state import db, journal
 from agentctl.state.journal import Event
-from agentctl.system.clock import rfc3339
-
-Found = dict[tuple[str, tuple[str, ...]], float]
+from agentctl.system.clock import format_rfc3339
+from tests.metrics.samples import Samples, read_samples
 
 
 @pytest.fixture
@@ -21,169 +19,162 @@ def path(tmp_path: Path) -> str:
     return str(tmp_path / "state.db")
 
 
-def read(given: Tally) -> Found:
-    """By name and the values of its labels."""
-    return {
-        (sample.name.removeprefix("agentctl_"), tuple(sample.labels.values())): sample.value
-        for family in text_string_to_metric_families(exposition.text(given.families()))
-        for sample in family.samples
-    }
+def read_counts(counts: EventCounters) -> Samples:
+    return read_samples(counts.families())
 
 
-def begun(path: str) -> Tally:
-    made = Tally(path)
-    made.catch_up()
-    return made
+def start_counts(path: str) -> EventCounters:
+    counts = EventCounters(path)
+    counts.catch_up()
+    return counts
 
 
-def stopped(subject: str = "s1", at: float = 1000.0, **session: Any) -> Event:
+def make_stop(subject: str = "s1", at: float = 1000.0, **session: Any) -> Event:
     return Event("session.stopped", at, at, "pi", subject, None, {"session": session})
 
 
 def test_it_counts_from_now_on(path: str) -> None:
-    journal.record(path, [Event("session.idle", 1.0)])
-    made = begun(path)
-    assert read(made).keys() == read(Tally(path)).keys()
-    journal.record(path, [Event("session.idle", 2.0), Event("launch.started", 2.0, adapter="pi")])
-    made.catch_up()
-    made.catch_up()
-    found = read(made)
-    assert found["events_total", ("session.idle",)] == 1
-    assert found["launches_total", ("pi",)] == 1
+    journal.append_events(path, [Event("session.idle", 1.0)])
+    counts = start_counts(path)
+    assert read_counts(counts).keys() == read_counts(EventCounters(path)).keys()
+    journal.append_events(path, [Event("session.idle", 2.0), Event("launch.started", 2.0, adapter="pi")])
+    counts.catch_up()
+    counts.catch_up()
+    samples = read_counts(counts)
+    assert samples["events_total", ("session.idle",)] == 1
+    assert samples["launches_total", ("pi",)] == 1
 
 
-def test_what_is_pruned_stays_counted(path: str) -> None:
-    made = begun(path)
-    journal.record(path, [stopped(outcome="failed")])
-    made.catch_up()
+def test_pruned_events_stay_counted(path: str) -> None:
+    counts = start_counts(path)
+    journal.append_events(path, [make_stop(outcome="failed")])
+    counts.catch_up()
     with db.transaction(path) as connection:
-        assert journal.prune(connection, 1e12) == 1
-    made.catch_up()
-    assert read(made)["sessions_ended_total", ("pi", "failed")] == 1
+        assert journal.prune_events(connection, 1e12) == 1
+    counts.catch_up()
+    assert read_counts(counts)["sessions_ended_total", ("pi", "failed")] == 1
 
 
-def test_a_journal_that_was_begun_anew_is_counted_too(path: str) -> None:
-    journal.record(path, [Event("a.b", 1.0)] * 3)
-    made = begun(path)
+def test_the_events_of_a_new_journal_are_counted(path: str) -> None:
+    journal.append_events(path, [Event("a.b", 1.0)] * 3)
+    counts = start_counts(path)
     for file in Path(path).parent.iterdir():
         file.unlink()
-    journal.record(path, [Event("a.b", 2.0)])
-    made.catch_up()
-    assert read(made)["events_total", ("a.b",)] == 1
+    journal.append_events(path, [Event("a.b", 2.0)])
+    counts.catch_up()
+    assert read_counts(counts)["events_total", ("a.b",)] == 1
 
 
-def test_much_is_counted_in_several_goes(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_many_events_are_counted_in_several_steps(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(counters, "AT_ONCE", 500)
-    made = begun(path)
-    journal.record(path, [Event("a.b", 1.0)] * 1200)
-    made.catch_up()
-    assert read(made)["events_total", ("a.b",)] == 500
-    made.catch_up()
-    made.catch_up()
-    assert read(made)["events_total", ("a.b",)] == 1200
+    counts = start_counts(path)
+    journal.append_events(path, [Event("a.b", 1.0)] * 1200)
+    counts.catch_up()
+    assert read_counts(counts)["events_total", ("a.b",)] == 500
+    counts.catch_up()
+    counts.catch_up()
+    assert read_counts(counts)["events_total", ("a.b",)] == 1200
 
 
-def test_how_long_a_session_lasted(path: str) -> None:
-    made = Tally(path)
-    made.count(stopped(at=1000.0, started_at=rfc3339(970.0)))
-    made.count(stopped("s2", at=1000.0))  # nobody wrote down when it began
-    found = read(made)
-    assert found["session_duration_seconds_count", ("pi",)] == 1
-    assert found["session_duration_seconds_sum", ("pi",)] == 30
-    assert found["session_duration_seconds_bucket", ("pi", "10")] == 0
-    assert found["session_duration_seconds_bucket", ("pi", "60")] == 1
-    assert found["sessions_ended_total", ("pi", "unknown")] == 2
+def test_the_duration_of_a_session_is_counted(path: str) -> None:
+    counts = EventCounters(path)
+    counts.count(make_stop(at=1000.0, started_at=format_rfc3339(970.0)))
+    counts.count(make_stop("s2", at=1000.0))  # its start is unknown
+    samples = read_counts(counts)
+    assert samples["session_duration_seconds_count", ("pi",)] == 1
+    assert samples["session_duration_seconds_sum", ("pi",)] == 30
+    assert samples["session_duration_seconds_bucket", ("pi", "10")] == 0
+    assert samples["session_duration_seconds_bucket", ("pi", "60")] == 1
+    assert samples["sessions_ended_total", ("pi", "unknown")] == 2
 
 
-def test_of_a_resumed_session_only_what_came_since_counts(path: str) -> None:
-    made = Tally(path)
-    made.count(stopped(tokens={"input": 100, "output": None}, cost_usd=0.5))
-    made.count(stopped("s2", tokens={"input": 7}))
-    made.count(stopped(tokens={"input": 130, "output": 5}, cost_usd=0.75))
-    found = read(made)
-    assert found["ended_session_tokens_total", ("pi", "input")] == 137
-    assert found["ended_session_tokens_total", ("pi", "output")] == 5
-    assert found["ended_session_cost_usd_total", ("pi",)] == 0.75
+def test_only_the_increase_of_a_resumed_session_is_counted(path: str) -> None:
+    counts = EventCounters(path)
+    counts.count(make_stop(tokens={"input": 100, "output": None}, cost_usd=0.5))
+    counts.count(make_stop("s2", tokens={"input": 7}))
+    counts.count(make_stop(tokens={"input": 130, "output": 5}, cost_usd=0.75))
+    samples = read_counts(counts)
+    assert samples["ended_session_tokens_total", ("pi", "input")] == 137
+    assert samples["ended_session_tokens_total", ("pi", "output")] == 5
+    assert samples["ended_session_cost_usd_total", ("pi",)] == 0.75
 
 
-def test_what_is_remembered_of_ended_sessions_is_bounded(
-    path: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_memory_of_stopped_sessions_is_bounded(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(counters, "REMEMBERED", 2)
-    made = Tally(path)
+    counts = EventCounters(path)
     for number in range(9):
-        made.count(stopped(f"s{number}", cost_usd=1.0))
-    assert len(made._before) == 2
+        counts.count(make_stop(f"s{number}", cost_usd=1.0))
+    assert len(counts._before) == 2
 
 
 def test_deliveries_by_target_and_result(path: str) -> None:
-    made = Tally(path)
-    made.count(Event("webhook.delivered", 1.0, body={"data": {"target": "ops"}}))
-    made.count(Event("notify.quiet", 1.0, body={"data": {"target": "desk"}}))
-    found = read(made)
-    assert found["deliveries_total", ("webhook", "ops", "delivered")] == 1
-    assert found["deliveries_total", ("notify", "desk", "quiet")] == 1
+    counts = EventCounters(path)
+    counts.count(Event("webhook.delivered", 1.0, body={"data": {"target": "ops"}}))
+    counts.count(Event("notify.quiet", 1.0, body={"data": {"target": "desk"}}))
+    samples = read_counts(counts)
+    assert samples["deliveries_total", ("webhook", "ops", "delivered")] == 1
+    assert samples["deliveries_total", ("notify", "desk", "quiet")] == 1
 
 
-def test_events_that_people_name_are_one_series(path: str) -> None:
-    made = Tally(path)
+def test_user_events_are_one_series(path: str) -> None:
+    counts = EventCounters(path)
     for number in range(9):
-        made.count(Event(f"user.run-{number}", 1.0))
-    assert read(made)["events_total", ("user.*",)] == 9
+        counts.count(Event(f"user.run-{number}", 1.0))
+    assert read_counts(counts)["events_total", ("user.*",)] == 9
 
 
 def test_a_body_of_any_shape_is_counted(path: str) -> None:
-    made = Tally(path)
+    counts = EventCounters(path)
     for body in ({}, {"session": None}, {"session": {"tokens": 3, "started_at": 5, "cost_usd": "x"}}):
-        made.count(Event("session.stopped", 1.0, body=body))
-    assert read(made)["events_total", ("session.stopped",)] == 3
+        counts.count(Event("session.stopped", 1.0, body=body))
+    assert read_counts(counts)["events_total", ("session.stopped",)] == 3
 
 
-def test_surveys(path: str) -> None:
-    made = Tally(path)
-    made.surveyed(0.03)
-    assert read(made)["survey_duration_seconds_bucket", ("0.05",)] == 1
+def test_surveys_are_counted(path: str) -> None:
+    counts = EventCounters(path)
+    counts.observe_survey(0.03)
+    assert read_counts(counts)["survey_duration_seconds_bucket", ("0.05",)] == 1
 
 
-def test_a_journal_that_cannot_be_read_yet_is_counted_from_when_it_can(path: str) -> None:
+def test_an_unreadable_journal_is_counted_once_it_can_be_read(path: str) -> None:
     Path(path).write_text("not a database at all, however long it is\n" * 99)
-    made = Tally(path)
+    counts = EventCounters(path)
     with pytest.raises(Malformed):
-        made.catch_up()
+        counts.catch_up()
     Path(path).unlink()
-    journal.record(path, [Event("a.b", 1.0)])
-    made.catch_up()
-    journal.record(path, [Event("a.b", 2.0)])
-    made.catch_up()
-    assert read(made)["events_total", ("a.b",)] == 1
+    journal.append_events(path, [Event("a.b", 1.0)])
+    counts.catch_up()
+    journal.append_events(path, [Event("a.b", 2.0)])
+    counts.catch_up()
+    assert read_counts(counts)["events_total", ("a.b",)] == 1
 
 
-def test_a_number_that_is_no_count_is_not_counted(path: str) -> None:
-    made = begun(path)
+def test_an_absurd_number_is_not_counted(path: str) -> None:
+    counts = start_counts(path)
     absurd = {"input": 10**400, "output": -1, "cache_read": 7, "cache_write": True}
-    journal.record(path, [stopped(tokens=absurd, cost_usd=10**30)])
-    journal.record(path, [stopped("s2", tokens={"input": 3})])
-    made.catch_up()
-    found = read(made)
-    assert found["ended_session_tokens_total", ("pi", "input")] == 3
-    assert found["ended_session_tokens_total", ("pi", "cache_read")] == 7
-    assert ("ended_session_cost_usd_total", ("pi",)) not in found
+    journal.append_events(path, [make_stop(tokens=absurd, cost_usd=10**30)])
+    journal.append_events(path, [make_stop("s2", tokens={"input": 3})])
+    counts.catch_up()
+    samples = read_counts(counts)
+    assert samples["ended_session_tokens_total", ("pi", "input")] == 3
+    assert samples["ended_session_tokens_total", ("pi", "cache_read")] == 7
+    assert ("ended_session_cost_usd_total", ("pi",)) not in samples
 
 
-def test_an_event_that_cannot_be_counted_is_not_met_again(
+def test_an_event_that_cannot_be_counted_is_skipped_the_next_time(
     path: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    made = begun(path)
-    journal.record(path, [stopped("odd"), stopped("s2")])
-    count = Tally.count
+    counts = start_counts(path)
+    journal.append_events(path, [make_stop("odd"), make_stop("s2")])
+    count = EventCounters.count
 
-    def fails_once(self: Tally, event: Event) -> None:
+    def fail_on_odd(self: EventCounters, event: Event) -> None:
         if event.subject == "odd":
             raise OverflowError
         count(self, event)
 
-    monkeypatch.setattr(Tally, "count", fails_once)
+    monkeypatch.setattr(EventCounters, "count", fail_on_odd)
     with pytest.raises(OverflowError):
-        made.catch_up()
-    made.catch_up()
-    assert read(made)["sessions_ended_total", ("pi", "unknown")] == 1
+        counts.catch_up()
+    counts.catch_up()
+    assert read_counts(counts)["sessions_ended_total", ("pi", "unknown")] == 1

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from agentctl.errors import Exhausted
-from agentctl.process.handles import Targets, kill_all
+from agentctl.process.handles import ProcessHandles, kill_all
 from agentctl.system import proc
 from agentctl.system.pidfd import Handle
 from agentctl.testing.player import wait_for_program
@@ -31,82 +31,82 @@ def three(tmp_path: Path) -> Iterator[list[Stranger]]:
 
 
 def test_all_are_signalled_and_waited_for(three: list[Stranger]) -> None:
-    with Targets() as targets:
-        assert targets.open(s.process for s in three) == 3
-        assert targets.open(s.process for s in three) == 0, "each once"
-        assert targets.identities == {s.identity for s in three}
-        assert (targets.ended(), len(targets.living())) == (0, 3)
-        assert targets.signal(signal.SIGTERM) == 3
-        assert targets.wait(MONTHS)
-        assert (targets.ended(), targets.living(), targets.survivors()) == (3, [], ())
-        assert targets.signal(signal.SIGTERM) == 0
+    with ProcessHandles() as handles:
+        assert handles.open(s.process for s in three) == 3
+        assert handles.open(s.process for s in three) == 0, "each once"
+        assert handles.identities == {s.identity for s in three}
+        assert (handles.count_ended(), len(handles.list_living())) == (0, 3)
+        assert handles.signal(signal.SIGTERM) == 3
+        assert handles.wait(MONTHS)
+        assert (handles.count_ended(), handles.list_living(), handles.list_survivors()) == (3, [], ())
+        assert handles.signal(signal.SIGTERM) == 0
 
 
-def test_those_that_stay_are_named(three: list[Stranger]) -> None:
-    with Targets() as targets:
-        targets.open(s.process for s in three)
+def test_survivors_are_named(three: list[Stranger]) -> None:
+    with ProcessHandles() as handles:
+        handles.open(s.process for s in three)
         three[0].end()
-        assert not targets.wait(0.01)
-        assert targets.ended() == 1
-        assert [left.pid for left in targets.survivors()] == [three[1].pid, three[2].pid]
-        assert targets.survivors()[0].why == "s1: does not end"
+        assert not handles.wait(0.01)
+        assert handles.count_ended() == 1
+        assert [survivor.pid for survivor in handles.list_survivors()] == [three[1].pid, three[2].pid]
+        assert handles.list_survivors()[0].why == "s1: does not end"
 
 
-def test_one_that_has_ended_is_not_opened(three: list[Stranger]) -> None:
+def test_a_process_that_has_ended_is_not_opened(three: list[Stranger]) -> None:
     processes = [s.process for s in three]
     three[0].end(reap=False)
     three[1].end()
-    with Targets() as targets:
-        assert targets.open(processes) == 1, "neither a zombie nor one that is gone"
+    with ProcessHandles() as handles:
+        assert handles.open(processes) == 1, "neither a zombie nor one that is gone"
 
 
-def test_a_suspended_one_is_woken_to_hear_it(three: list[Stranger]) -> None:
-    with Targets() as targets:
-        targets.open([three[0].process])
+def test_a_suspended_process_is_continued(three: list[Stranger]) -> None:
+    with ProcessHandles() as handles:
+        handles.open([three[0].process])
         with Handle(three[0].identity) as handle:
             handle.signal(signal.SIGSTOP)
         until(lambda: three[0].process.state == "T", "it is suspended")
-        targets.signal(signal.SIGTERM)
-        assert targets.wait(LONG)
+        handles.signal(signal.SIGTERM)
+        assert handles.wait(LONG)
 
 
-def test_for_want_of_a_descriptor_nobody_is_another_user(
+def test_without_a_descriptor_a_process_is_not_taken_for_another_users(
     three: list[Stranger], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refuse(identity: object) -> None:
         raise Exhausted("proc:7", "too many open files")
 
-    with Targets() as targets:
-        targets.open([three[0].process])
+    with ProcessHandles() as handles:
+        handles.open([three[0].process])
         with monkeypatch.context() as patched:
-            patched.setattr(proc, "current", refuse)
+            patched.setattr(proc, "find_process", refuse)
             with pytest.raises(Exhausted):
-                targets.signal(signal.SIGCONT)
-        assert [left.why for left in targets.survivors()] == ["s0: does not end"]
+                handles.signal(signal.SIGCONT)
+        assert [survivor.why for survivor in handles.list_survivors()] == ["s0: does not end"]
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can be two users")
-def test_another_users_is_told_by_the_kernel(tmp_path: Path) -> None:
+def test_a_process_of_another_user_is_a_survivor(tmp_path: Path) -> None:
     with subprocess.Popen(["sleep", "1000"], user=4242, group=4242) as child:
         wait_for_program(child.pid)
-        told = _as_another(child.pid)
+        survivors = _list_survivors_as_another_user(child.pid)
         child.kill()
-    assert told == [[child.pid, "sleep: another user's process", "sleep 1000", None]], told
+    assert survivors == [[child.pid, "sleep: another user's process", "sleep 1000", None]], survivors
 
 
-def _as_another(pid: int) -> list[list[object]]:
-    """What a third user gets to hear, in a process of its own."""
+def _list_survivors_as_another_user(pid: int) -> list[list[object]]:
+    """Signal the process as a third user would, in a process of its own."""
     reading, writing = os.pipe()
     child = os.fork()
     if child == 0:
         os.setgid(4243)
         os.setuid(4243)
-        with Targets() as targets:
-            targets.open([proc.read_process(pid, proc.boot_id())])
-            reached = targets.signal(signal.SIGTERM)
-            lives = targets.wait(0.01) and not targets.living()  # nothing is left that we may wait for
-            told = [list(left) for left in targets.survivors()] if not reached and lives else []
-        os.write(writing, json.dumps(told).encode())
+        with ProcessHandles() as handles:
+            handles.open([proc.read_process(pid, proc.read_boot_id())])
+            reached = handles.signal(signal.SIGTERM)
+            refused = handles.wait(0.01) and not handles.list_living()  # no process to wait for
+            survivors = handles.list_survivors() if not reached and refused else ()
+        os.write(writing, json.dumps([list(each) for each in survivors]).encode())
         os._exit(0)
     os.close(writing)
     os.waitpid(child, 0)
@@ -115,34 +115,34 @@ def _as_another(pid: int) -> list[list[object]]:
     return answer
 
 
-def test_those_that_are_only_named_are_not_signalled(three: list[Stranger]) -> None:
-    with Targets() as targets:
-        targets.name([three[0].process])
-        targets.open(s.process for s in three)
-        assert targets.signal(signal.SIGKILL) == 2
-        assert targets.wait(LONG)
-        assert [left[:2] for left in targets.survivors()] == [
+def test_processes_opened_unsignalled_are_not_signalled(three: list[Stranger]) -> None:
+    with ProcessHandles() as handles:
+        handles.open_unsignalled([three[0].process])
+        handles.open(s.process for s in three)
+        assert handles.signal(signal.SIGKILL) == 2
+        assert handles.wait(LONG)
+        assert [survivor[:2] for survivor in handles.list_survivors()] == [
             (three[0].pid, "s0: another user's process")
         ]
-        assert three[0].process.alive
+        assert three[0].process.is_alive
 
 
 def test_no_descriptor_is_left_open(three: list[Stranger]) -> None:
     before = len(os.listdir("/proc/self/fd"))
-    with Targets() as targets:
-        targets.open(s.process for s in three)
+    with ProcessHandles() as handles:
+        handles.open(s.process for s in three)
         assert len(os.listdir("/proc/self/fd")) == before + 3
     assert len(os.listdir("/proc/self/fd")) == before
 
 
-def test_killed_until_a_look_finds_no_new_one(three: list[Stranger]) -> None:
-    """One more at each look, as if each begot the next; none is met twice."""
-    met = []
+def test_kill_all_looks_until_there_is_no_new_process(three: list[Stranger]) -> None:
+    """Each look shows one more, as if each process started the next; none is killed twice."""
+    counts = []
 
-    def find(known: frozenset[object]) -> list[proc.Process]:
-        met.append(len(known))
-        return [s.process for s in three[: len(known) + 1]]
+    def find(identities: frozenset[object]) -> list[proc.Process]:
+        counts.append(len(identities))
+        return [s.process for s in three[: len(identities) + 1]]
 
     kill_all(find)
-    assert met == [0, 1, 2, 3]
+    assert counts == [0, 1, 2, 3]
     assert all(is_gone(stranger.process.identity) for stranger in three)

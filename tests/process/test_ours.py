@@ -1,4 +1,4 @@
-"""Processes of our own are known by their words, before and after they have named themselves."""
+"""Our own processes are identified by their arguments, before and after they have named themselves."""
 
 import subprocess
 
@@ -7,11 +7,11 @@ import pytest
 from agentctl.process import ours
 
 
-def test_each_is_told_by_its_words() -> None:
-    assert ours.called(ours.shim(3, 4, 5)) == "shim"
-    assert ours.called(ours.other(ours.FINISH, "/state", "id")) == "finish"
-    assert ours.called(ours.other(ours.EXPIRE, "/state", "id")) == "expire"
-    assert ours.called(ours.daemon("--ready", "3")) == "daemon"
+def test_each_program_is_identified_by_its_arguments() -> None:
+    assert ours.identify_program(ours.shim_command(3, 4, 5)) == "shim"
+    assert ours.identify_program(ours.module_command(ours.FINISH, "/state", "id")) == "finish"
+    assert ours.identify_program(ours.module_command(ours.EXPIRE, "/state", "id")) == "expire"
+    assert ours.identify_program(ours.daemon_command("--ready", "3")) == "daemon"
 
 
 @pytest.mark.parametrize(
@@ -24,12 +24,14 @@ def test_each_is_told_by_its_words() -> None:
         ("python3", "-m", "agentctl", "list"),
     ],
 )
-def test_others_are_not(argv: tuple[str, ...]) -> None:
-    assert ours.called(argv) == ""
+def test_other_programs_are_not_ours(argv: tuple[str, ...]) -> None:
+    assert ours.identify_program(argv) == ""
 
 
-def test_they_run() -> None:
-    done = subprocess.run(ours.shim(), env={}, capture_output=True, text=True, check=False)
-    assert "main() missing 4 required positional arguments" in done.stderr
-    done = subprocess.run(ours.other(ours.FINISH), env={}, capture_output=True, text=True, check=False)
-    assert "not enough values to unpack" in done.stderr
+def test_our_commands_run() -> None:
+    ran = subprocess.run(ours.shim_command(), env={}, capture_output=True, text=True, check=False)
+    assert "main() missing 4 required positional arguments" in ran.stderr
+    ran = subprocess.run(
+        ours.module_command(ours.FINISH), env={}, capture_output=True, text=True, check=False
+    )
+    assert "not enough values to unpack" in ran.stderr

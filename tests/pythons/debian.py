@@ -27,7 +27,7 @@ class Missing(Exception):
 
 
 def install(version: str, root: Path) -> Path:
-    """The interpreter below `root`; what an earlier run has left there whole is used again."""
+    """Return the interpreter below `root`. A complete one of an earlier run is used again."""
     program = root / "usr" / "bin" / f"python{version}"
     if not (root / READY).exists():
         for tool in ("apt-get", "apt-cache", "dpkg-deb"):
@@ -44,7 +44,7 @@ def install(version: str, root: Path) -> Path:
 
 
 def download(version: str, state: Path) -> list[Path]:
-    """The packages, with all they depend on, from the first suite that has them."""
+    """Return the packages, with all they depend on, from the first suite that has them."""
     place = archive(run(["apt-get", "indextargets", "--format", "$(REPO_URI)", "Created-By: Packages"]))
     package = f"python{version}"
     for suite in SUITES:
@@ -58,15 +58,15 @@ def download(version: str, state: Path) -> list[Path]:
 
 
 def archive(listed: str) -> str:
-    """The machine's own source of Debian, which may be a mirror."""
-    found = [line for line in listed.split() if line.rstrip("/").endswith("/debian")]
-    if not found:
+    """Return the machine's own source of Debian, which may be a mirror."""
+    archives = [line for line in listed.split() if line.rstrip("/").endswith("/debian")]
+    if not archives:
         raise Missing("apt knows no Debian archive on this machine")
-    return found[0]
+    return archives[0]
 
 
 def prepare(state: Path, source: str) -> list[str]:
-    """Options that make apt know this source alone, and no package as installed."""
+    """Return the options that make apt know only this source, and no installed package."""
     for name in ("lists/partial", "cache/archives/partial"):
         (state / name).mkdir(parents=True)
     (state / "status").touch()
@@ -98,11 +98,11 @@ def relocate(program: Path, root: Path) -> None:
 
 
 def run(command: Sequence[str]) -> str:
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    if done.returncode != 0:
-        told = (done.stderr or done.stdout).strip().splitlines()
-        raise Missing(f"{command[0]} failed: {told[-1] if told else done.returncode}")
-    return done.stdout
+    child = subprocess.run(command, capture_output=True, text=True, check=False)
+    if child.returncode != 0:
+        output = (child.stderr or child.stdout).strip().splitlines()
+        raise Missing(f"{command[0]} failed: {output[-1] if output else child.returncode}")
+    return child.stdout
 
 
 def succeeds(command: Sequence[str]) -> bool:

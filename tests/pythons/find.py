@@ -1,4 +1,4 @@
-"""Finds an interpreter of one version on this machine: on PATH, or where people keep several."""
+"""Find an interpreter of one version on this machine: on PATH, or where people keep several."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ USUAL = (
     "/usr/local/bin/python{version}",
     "/usr/bin/python{version}",
 )
-# What the suite imports and a build of one's own may lack.
+# What the suite imports, and a build from source may lack.
 PROBE = "import ctypes, sqlite3, ssl, sys, venv; print('%d.%d' % sys.version_info[:2])"
 
 
@@ -28,17 +28,17 @@ def find(version: str, environ: Mapping[str, str]) -> str | None:
 
 def candidates(version: str, environ: Mapping[str, str]) -> Iterator[str]:
     for directory in environ.get("PATH", os.defpath).split(os.pathsep):
-        found = shutil.which(f"python{version}", path=directory)
-        if found is not None:
-            yield found
+        program = shutil.which(f"python{version}", path=directory)
+        if program is not None:
+            yield program
     home = environ.get("HOME") or "/nonexistent"
     for pattern in USUAL:
-        named = pattern.format(version=version, short=version.replace(".", ""))
-        yield from sorted(glob.glob(named.replace("~", glob.escape(home), 1)))
+        place = pattern.format(version=version, short=version.replace(".", ""))
+        yield from sorted(glob.glob(place.replace("~", glob.escape(home), 1)))
 
 
 def works(path: str, version: str) -> bool:
-    """A shim of a version manager is there and runs nothing, so each is tried."""
+    """Return True if it runs: the shim of a version manager may exist and run nothing."""
     try:
         ran = subprocess.run(
             [path, "-I", "-c", PROBE], capture_output=True, text=True, check=False, timeout=60

@@ -1,4 +1,4 @@
-"""Runs tests on other versions of Python: `make test-pythons`.
+"""Run tests on other versions of Python: `make test-pythons`.
 
 An interpreter comes from this machine, or from Debian's archive. A version without one is named with the
 reason, and fails nothing: not every version is in the archive. Logs are in build/pythons/.
@@ -28,9 +28,9 @@ DEFAULT = ("system", "truth", "wire", "state", "test_*.py")
 ON_THE_NEWEST = (*DEFAULT, "adapters", "cli/test_*.py")
 
 
-def main(given: Sequence[str]) -> int:
-    at = given.index("--") if "--" in given else len(given)
-    versions, words = given[:at] or VERSIONS, given[at + 1 :]
+def main(arguments: Sequence[str]) -> int:
+    at = arguments.index("--") if "--" in arguments else len(arguments)
+    versions, words = arguments[:at] or VERSIONS, arguments[at + 1 :]
     lines, code = [], 0
     for version in versions:
         began = time.monotonic()
@@ -46,23 +46,23 @@ def main(given: Sequence[str]) -> int:
 
 
 def test(version: str, words: Sequence[str]) -> tuple[str, bool]:
-    """What there is to say of it, and whether a test has failed."""
+    """Run the tests. Return the counts, and True if a test has failed."""
     python = environment(version)
     report = BUILD / f"{version}.xml"
     report.unlink(missing_ok=True)
     chosen = ON_THE_NEWEST if version == VERSIONS[-1] else DEFAULT
     tests = words or [str(path) for name in chosen for path in sorted((PROJECT / "tests").glob(name))]
-    done = subprocess.run(
+    child = subprocess.run(
         [str(python), "-m", "pytest", "-p", "no:cacheprovider", f"--junit-xml={report}", *tests],
         cwd=PROJECT,
         check=False,
     )
-    found = read(report)
-    return found.counts(), done.returncode != 0 or not found.passed
+    result = read(report)
+    return result.counts(), child.returncode != 0 or not result.passed
 
 
 def environment(version: str) -> Path:
-    """A virtual environment with the project and what its tests need."""
+    """Return the Python of a virtual environment with the project and what its tests need."""
     base = find(version, os.environ) or str(install(version, BUILD / version))
     venv = BUILD / f"venv-{version}"
     python = venv / "bin" / "python"

@@ -7,7 +7,7 @@ import pytest
 from tests.pythons import debian
 
 
-def test_the_machine_s_own_archive() -> None:
+def test_the_machine_s_own_archive_is_used() -> None:
     listed = "http://a.example/debian-security/\nhttp://b.example/debian/\nhttp://c.example/debian\n"
     assert debian.archive(listed) == "http://b.example/debian/"
     with pytest.raises(debian.Missing, match="no Debian archive"):
@@ -20,11 +20,11 @@ def test_without_apt_there_is_a_reason(tmp_path: Path, monkeypatch: pytest.Monke
         debian.install("3.99", tmp_path / "3.99")
 
 
-def test_what_is_there_whole_is_used_again(tmp_path: Path) -> None:
+def test_a_complete_interpreter_is_used_again(tmp_path: Path) -> None:
     (tmp_path / debian.READY).touch()
     assert debian.install("3.99", tmp_path) == tmp_path / "usr" / "bin" / "python3.99"
 
 
-def test_a_failure_tells_its_last_words() -> None:
+def test_a_failure_has_the_last_line_of_its_output() -> None:
     with pytest.raises(debian.Missing, match=r"sh failed: no route$"):
         debian.run(["sh", "-c", "echo first >&2; echo no route >&2; exit 100"])

@@ -10,7 +10,7 @@ def program(path: Path, text: str) -> str:
     return str(path)
 
 
-def test_a_shim_that_runs_nothing_is_passed_over(tmp_path: Path) -> None:
+def test_a_shim_that_runs_nothing_is_ignored(tmp_path: Path) -> None:
     program(tmp_path / "shims" / "python3.99", "echo not installed >&2; exit 127")
     program(tmp_path / "other" / "python3.99", "echo 3.98")
     there = program(tmp_path / ".pyenv" / "versions" / "3.99.1" / "bin" / "python3.99", "echo 3.99")
@@ -24,5 +24,5 @@ def test_path_comes_first(tmp_path: Path) -> None:
     assert find("3.99", {"PATH": str(tmp_path / "bin"), "HOME": str(tmp_path)}) == first
 
 
-def test_none(tmp_path: Path) -> None:
+def test_a_missing_version_is_not_found(tmp_path: Path) -> None:
     assert find("3.99", {"PATH": str(tmp_path), "HOME": str(tmp_path)}) is None

@@ -1,7 +1,7 @@
 """One real agent that a scenario plays with: headless, or with a person's hands on its terminal.
 
-Whatever is done to it goes through here, so that the watcher hears of it: `unsettled` when something was
-done, `told` when the driver knows what is true now. The model's journal and the kernel are how it knows.
+Every act goes through here, so that the watcher learns of it: `unsettled` when something was done,
+`declare` when the driver knows what is true now. It knows this from the model's journal and the kernel.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from typing import TYPE_CHECKING
 
 from agentctl.errors import Gone
 from agentctl.system import proc
-from agentctl.system.identity import ProcessIdentity
 from agentctl.system.pidfd import Handle
+from agentctl.system.proc import ProcessIdentity
 from tests.real import native
-from tests.real.book import Told, Who
+from tests.real.book import State, Who
 from tests.real.tmux import Terminal
 from tests.waiting import until
 
@@ -40,10 +40,10 @@ class Actor:
         self.body = body
         self.session_id: str | None = None
         self.died_at: float | None = None
-        self._left: Who | None = None
+        self._former: Who | None = None
         self.launcher = body if isinstance(body, ProcessIdentity) else identity_of(body.pid)
         self.process = self._agent()
-        self._watch = threading.Thread(target=self._see_it_die, daemon=True)
+        self._watch = threading.Thread(target=self._watch_process, daemon=True)
         self._watch.start()
 
     # what is done to it
@@ -54,8 +54,8 @@ class Actor:
         self.heard("asked")
 
     def types(self, script: str) -> None:
-        """The same, for a model that is not there to hear it."""
-        self.mark, text = marked(script)
+        """The same, while no model is there to receive it."""
+        self.mark, text = make_prompt(script)
         self.unsettled()
         self.terminal.type(text)
         self.terminal.shows(self.mark)
@@ -82,7 +82,7 @@ class Actor:
         return self.lab.model.journal.wait(kind, self.mark, after=after, deadline=PATIENCE)
 
     def answers(self, dialog: str, key: str) -> None:
-        """Presses this key until the dialog is gone: some take no key in their first moment."""
+        """Press this key until the dialog is gone: some dialogs take no key in their first moment."""
         self.unsettled()
         while dialog in self.terminal.screen():
             self.terminal.press(key)
@@ -90,12 +90,12 @@ class Actor:
                 until(lambda: dialog not in self.terminal.screen(), f"{dialog!r} is gone", 2.0)
 
     def sees(self, text: str) -> float:
-        """Waits until its screen shows this; since when we know."""
+        """Wait until its screen shows this text; return when it did."""
         self.terminal.shows(text)
         return time.time()
 
     def has_id(self) -> str:
-        """Waits until it has written down its session: some do it after they have asked the model."""
+        """Wait until its session is written down: some agents do so after they have asked the model."""
         until(lambda: self.who().session_id is not None, f"{self.name} writes its session", PATIENCE)
         assert self.session_id is not None
         return self.session_id
@@ -104,44 +104,44 @@ class Actor:
         self.lab.watcher.unsettled(self.who(), since or time.time())
 
     def is_now(self, status: str, *, since: float | None = None, **more: str) -> None:
-        """Declares what is true: `waiting_for`, `outcome`, `blind` as in `Told`."""
-        self.lab.watcher.told(self.who(), Told(status, **more), since or time.time())
+        """Declare what is true: `waiting_for`, `outcome`, `blind` as in `State`."""
+        self.lab.watcher.declare(self.who(), State(status, **more), since or time.time())
 
     def is_held(self, *, after: int = 0, **more: str) -> None:
         """Its turn is open: the model stands at a gate of this turn."""
         self.is_now("running", since=self.heard("held", after=after).at, **more)
 
     def has_answer(self, **more: str) -> None:
-        """Its turn is over: the model's last word is sent. (Headless: it will end by itself.)"""
+        """Its turn is over: the model's answer is sent. (Headless: it will end by itself.)"""
         self.is_now("idle", since=self.heard("answered").at, **more)
 
     def plays_out(self, *, after: int = 0) -> None:
-        """The model has reached the gate of this turn, may go on, and says its last word."""
+        """The model has reached the gate of this turn, may go on, and answers."""
         self.is_held(after=after)
         self.opens()
         self.has_answer()
 
     def is_gone(self, **more: str) -> None:
-        """Waits for the kernel's word that it has ended."""
+        """Wait until the kernel has ended it."""
         until(lambda: self.died_at is not None, f"{self.name} ends", PATIENCE)
         self.is_now("stopped", since=self.died_at, **more)
 
     def leaves(self) -> None:
-        """It is about to go on with another session: from now on it is known by its process alone."""
+        """It is about to go on with another session: from now on only its process identifies it."""
         self.has_id()
-        self.unsettled()  # with that id: what was noted before it was known is its, too
-        self._left = self.who()._replace(name=f"{self.session_id}, left by {self.name}", process=None)
-        self.session_id, self.mark = None, marked("")[0]
+        self.unsettled()  # with that id: what was noted before belongs to this session too
+        self._former = self.who()._replace(name=f"{self.session_id}, left by {self.name}", process=None)
+        self.session_id, self.mark = None, make_prompt("")[0]
         self.unsettled()
 
     def is_elsewhere(self, **more: str) -> None:
-        """It goes on with another session: nobody runs the one that it had."""
-        if self._left is None:
+        """It goes on with another session: no process runs the former one."""
+        if self._former is None:
             self.leaves()
-        assert self._left is not None
-        (old, now), self._left = (self._left, time.time()), None
-        self.lab.watcher.told(old, Told("stopped", **more), now)
-        self.lab.watcher.ended(old, now)  # after that, since nobody knows the very moment
+        assert self._former is not None
+        (old, now), self._former = (self._former, time.time()), None
+        self.lab.watcher.declare(old, State("stopped", **more), now)
+        self.lab.watcher.record_end(old, now)  # last, since the exact moment is not known
 
     def who(self) -> Who:
         if self.session_id is None:
@@ -174,17 +174,17 @@ class Actor:
             return self.launcher
         if isinstance(self.body, subprocess.Popen) and _is_binary(self.body):
             return self.launcher
-        found: list[ProcessIdentity] = []
+        agents: list[ProcessIdentity] = []
 
         def is_there() -> bool:
             table = proc.read_table().values()
             # by its program: a script called codex has that name, too, until its interpreter runs
             codexes = [p for p in table if p.comm == "codex" and (p.exe or "").endswith("/codex")]
-            found[:] = [p.identity for p in codexes if self._below(p.pid)]
-            return bool(found)
+            agents[:] = [p.identity for p in codexes if self._below(p.pid)]
+            return bool(agents)
 
         until(is_there, "the native codex is there")
-        return found[0]
+        return agents[0]
 
     def _below(self, pid: int) -> bool:
         table = proc.read_table()
@@ -194,14 +194,14 @@ class Actor:
             pid = table[pid].parent
         return False
 
-    def _see_it_die(self) -> None:
+    def _watch_process(self) -> None:
         try:
             with Handle(self.process) as handle:
                 handle.wait(None)
         except Gone:
             pass
         self.died_at = time.time()
-        self.lab.watcher.ended(self.who(), self.died_at)
+        self.lab.watcher.record_end(self.who(), self.died_at)
         if isinstance(self.body, subprocess.Popen):
             self.body.wait()  # a launcher ends right after what it launched
 
@@ -213,11 +213,11 @@ def _is_binary(body: subprocess.Popen[bytes]) -> bool:
         return program.read(4) == b"\x7fELF"
 
 
-def marked(script: str) -> tuple[str, str]:
+def make_prompt(script: str) -> tuple[str, str]:
     """A mark that no other turn has, and the prompt that carries it."""
     mark = f"m{next(_marks)}x{os.getpid()}"
     return mark, f"{mark} {script.replace('%', mark)}"
 
 
 def identity_of(pid: int) -> ProcessIdentity:
-    return proc.read_process(pid, proc.boot_id()).identity
+    return proc.read_process(pid, proc.read_boot_id()).identity

@@ -11,15 +11,18 @@ from pathlib import Path
 
 import pytest
 
-from agentctl.rehearsal.sandbox import ROOM
+from agentctl.rehearsal.sandbox import IN_SANDBOX
 from tests.real.desk import Desk, Quiet
 from tests.real.lab import Lab
 from tests.real.pins import CHOSEN, agents, chosen
 
 HERE = Path(__file__).parent
-OUTSIDE = (HERE / "unit", HERE / "test_versions.py")  # the latter is skipped there, with the reason
+OUTSIDE = (
+    HERE / "unit",
+    HERE / "test_versions.py",
+)  # test_versions.py is skipped there, with the reason
 
-if os.environ.get(CHOSEN) and ROOM not in os.environ:
+if os.environ.get(CHOSEN) and IN_SANDBOX not in os.environ:
     raise pytest.UsageError(f"{CHOSEN} is set outside a room: real agents run by `make test-real` alone")
 if os.environ.get(CHOSEN, "") not in ("", *agents()):
     raise pytest.UsageError(
@@ -40,16 +43,16 @@ def pytest_ignore_collect(collection_path: Path) -> bool | None:
 
 @pytest.fixture(scope="session")
 def quiet_lab() -> Iterator[Lab]:
-    """One for all tests that only want an agent to be there."""
+    """One for all tests that only need an agent."""
     pin = chosen()
     assert pin is not None
-    made = Lab(pin, Path("/tmp/desk"), Quiet())
-    yield made
-    made.close()
+    lab = Lab(pin, Path("/tmp/desk"), Quiet())
+    yield lab
+    lab.close()
 
 
 @pytest.fixture
 def desk(quiet_lab: Lab) -> Iterator[Desk]:
-    made = Desk(quiet_lab)
-    yield made
-    made.clear()
+    desk = Desk(quiet_lab)
+    yield desk
+    desk.clear()

@@ -17,12 +17,12 @@ from pathlib import Path
 from typing import IO, Any, NamedTuple
 
 from agentctl.system import proc
-from agentctl.system.identity import ProcessIdentity
 from agentctl.system.pidfd import Handle
+from agentctl.system.proc import ProcessIdentity
 from tests.ending import kill
 from tests.real import native
-from tests.real.actor import PATIENCE, marked
-from tests.real.book import Told, Who
+from tests.real.actor import PATIENCE, make_prompt
+from tests.real.book import State, Who
 from tests.real.facts import Facts, facts_of
 from tests.real.lab import Lab
 from tests.running import SOURCES, Ran
@@ -35,34 +35,34 @@ _directories = itertools.count(1)
 
 
 class Quiet:
-    """A watcher that nobody has to satisfy: these tests are about what agentctl does."""
+    """A watcher that accepts everything: these tests are about what agentctl does."""
 
     def unsettled(self, who: Who, at: float) -> None:
         pass
 
-    def told(self, who: Who, now: Told, since: float) -> None:
+    def declare(self, who: Who, now: State, since: float) -> None:
         pass
 
-    def ended(self, who: Who, at: float) -> None:
+    def record_end(self, who: Who, at: float) -> None:
         pass
 
 
-class Launched(NamedTuple):
+class Launch(NamedTuple):
     id: str  # as it was printed
     mark: str  # in its prompt, and in no other
 
 
 class Following(NamedTuple):
-    """An agentctl that runs on, and what it has said so far."""
+    """An agentctl that keeps running, and its output so far."""
 
     child: subprocess.Popen[bytes]
     output: Path
 
-    def said(self) -> str:
+    def text(self) -> str:
         return self.output.read_text("utf-8", "replace")
 
     def says(self, text: str) -> None:
-        until(lambda: text in self.said(), f"it says {text!r}; it said: {self.said()}", PATIENCE)
+        until(lambda: text in self.text(), f"it prints {text!r}; it printed: {self.text()}", PATIENCE)
 
     def ends(self) -> int:
         return self.child.wait(PATIENCE)
@@ -89,7 +89,7 @@ class Desk:
         without: str = "",
     ) -> Ran:
         """Typed by a person of this home, with `environ` and `without` a variable."""
-        done = subprocess.run(
+        process = subprocess.run(
             [sys.executable, "-m", "agentctl", *words],
             env=self._environ(environ, without),
             cwd=cwd or self.work,
@@ -98,34 +98,34 @@ class Desk:
             timeout=2 * PATIENCE,
             check=False,
         )
-        return Ran(done.returncode, done.stdout.decode(), done.stderr.decode())
+        return Ran(process.returncode, process.stdout.decode(), process.stderr.decode())
 
     @contextmanager
     def follows(self, *words: str) -> Iterator[Following]:
-        """One that goes on; ended when the test is done with it."""
+        """One that keeps running; killed at the end of the block."""
         output = self.work.parent / f"{self.work.name}.{words[0]}"
         with output.open("wb") as file:
-            child = self._started(words, file)
+            child = self._start(words, file)
         try:
             yield Following(child, output)
         finally:
             child.kill()
             child.wait()
 
-    def launches(self, script: str, *words: str, environ: Mapping[str, str] = NONE) -> Launched:
-        """One that must begin, and may run commands unasked. It returns with the id."""
-        mark, prompt = marked(script)
-        given = ("launch", self.adapter, "-p", prompt, *self.facts.unasked, *words)
-        ran = self.agentctl(*given, environ={**AT_ONCE, **environ})
+    def launches(self, script: str, *more: str, environ: Mapping[str, str] = NONE) -> Launch:
+        """Launch an agent that must begin, and may run commands unasked. Returns with the id."""
+        mark, prompt = make_prompt(script)
+        words = ("launch", self.adapter, "-p", prompt, *self.facts.unasked, *more)
+        ran = self.agentctl(*words, environ={**AT_ONCE, **environ})
         assert ran.code == 0, ran.err
         assert len(ran.lines) == 1, ran.out
-        return Launched(ran.lines[0], mark)
+        return Launch(ran.lines[0], mark)
 
-    def held(self, launched: Launched) -> None:
-        """Waits until the model stands at this launch's gate."""
+    def wait_for_gate(self, launched: Launch) -> None:
+        """Wait until the model stands at this launch's gate."""
         self.lab.model.journal.wait("held", launched.mark, deadline=PATIENCE)
 
-    def opens(self, launched: Launched) -> None:
+    def opens(self, launched: Launch) -> None:
         self.lab.model.open(launched.mark)
 
     def signals(self, session_id: str, number: signal.Signals) -> None:
@@ -137,7 +137,7 @@ class Desk:
     # what is seen
 
     def row(self, session_id: str) -> dict[str, Any]:
-        """As `list -a` tells it."""
+        """The session's row of `list -a`."""
         rows = self.agentctl("list", "-a", "--json").json()["sessions"]
         [row] = [each for each in rows if each["id"] == session_id]
         return dict(row)
@@ -145,14 +145,14 @@ class Desk:
     def process(self, session_id: str) -> ProcessIdentity:
         pid = self.row(session_id)["pid"]
         assert pid is not None, f"{session_id} has no process"
-        return proc.read_process(pid, proc.boot_id()).identity
+        return proc.read_process(pid, proc.read_boot_id()).identity
 
     def shim(self) -> proc.Process:
         """The only one in the room."""
         [shim] = [process for process in self.others() if process.comm == SHIM]
         return shim
 
-    def native_id(self, launched: Launched) -> str | None:
+    def native_id(self, launched: Launch) -> str | None:
         """The session that the agent itself keeps this prompt in."""
         return native.session_with(self.adapter, self.lab.home, launched.mark)
 
@@ -163,36 +163,36 @@ class Desk:
         while pid in table:
             ours.add(pid)
             pid = table[pid].parent
-        return [each for each in table.values() if each.alive and each.pid not in ours]
+        return [each for each in table.values() if each.is_alive and each.pid not in ours]
 
-    def nobody_is_left(self, *, but: str = "") -> None:
+    def check_room_is_empty(self, *, but: str = "") -> None:
         """The finishing work of a launch takes a moment; then nothing runs but terminals (`but`)."""
 
-        def left() -> list[str]:
+        def find_processes() -> list[str]:
             return [
                 f"{each.pid} {each.comm}" for each in self.others() if not but or but not in each.comm
             ]
 
         try:
-            until(lambda: not left(), "the room is empty", PATIENCE)
+            until(lambda: not find_processes(), "the room is empty", PATIENCE)
         except TimeoutError as error:
-            raise AssertionError(f"{error}: {left()}") from None
+            raise AssertionError(f"{error}: {find_processes()}") from None
 
-    def locked(self) -> list[str]:
+    def locked_directories(self) -> list[str]:
         return [lock["directory"] for lock in self.agentctl("locks", "--json").json()["locks"]]
 
-    def kept(self) -> set[str]:
-        """What agentctl remembers of launches."""
+    def launch_folders(self) -> set[str]:
+        """The names of agentctl's launch folders."""
         folder = self.lab.home / ".agentctl" / "launches"
         return set(os.listdir(folder)) if folder.exists() else set()
 
     def clear(self) -> None:
-        """Everybody in the room is ours to end."""
-        while left := self.others():
-            for process in left:
+        """End every process in the room: all of them are ours."""
+        while processes := self.others():
+            for process in processes:
                 kill(process.identity)
 
-    def _started(self, words: tuple[str, ...], output: IO[bytes]) -> subprocess.Popen[bytes]:
+    def _start(self, words: tuple[str, ...], output: IO[bytes]) -> subprocess.Popen[bytes]:
         return subprocess.Popen(
             [sys.executable, "-m", "agentctl", *words],
             env=self._environ(NONE, ""),
@@ -204,5 +204,5 @@ class Desk:
 
     def _environ(self, more: Mapping[str, str], without: str) -> dict[str, str]:
         ours = {"PYTHONPATH": SOURCES, "PYTHONDONTWRITEBYTECODE": "1", "PWD": str(self.work)}
-        given = {**self.lab.environ, **ours, **more}
-        return {name: value for name, value in given.items() if name != without}
+        environ = {**self.lab.environ, **ours, **more}
+        return {name: value for name, value in environ.items() if name != without}

@@ -9,8 +9,8 @@ from agentctl.rehearsal import tool_command
 PATIENCE = 60.0  # seconds: its agent may be slow to start
 
 
-class Errand(tool_command.Errand):
+class Errand(tool_command.ToolCommand):
     def has_begun(self) -> float:
         """Waits until it runs; since when we know."""
-        assert self.begun(PATIENCE), f"{self.command} does not run"
+        assert self.wait_for_start(PATIENCE), f"{self.command} does not run"
         return time.time()

@@ -1,4 +1,4 @@
-"""What differs between the agents where agentctl launches, stops and resumes them. Seen, not read."""
+"""What differs between the agents where agentctl launches, stops and resumes them, as measured."""
 
 from __future__ import annotations
 
@@ -101,5 +101,5 @@ _BY_ADAPTER = {
 
 
 def facts_of(pin: Pin) -> Facts:
-    known = _BY_ADAPTER[pin.adapter]
-    return known._replace(late=True) if pin.name == "pi-old" else known
+    facts = _BY_ADAPTER[pin.adapter]
+    return facts._replace(late=True) if pin.name == "pi-old" else facts

@@ -1,7 +1,7 @@
 """Installs the pinned real agents from npm into .agents/: `make agents`.
 
 npm is the machine's own, with its own configuration and cache: a cache in .agents/ would be gone with
-every clean checkout, just when it is of use. All else is written below .agents/. An agent appears there
+every clean checkout, just when it is useful. All else is written below .agents/. An agent appears there
 whole, with its stamp, or not at all; one whose stamp is right costs nothing.
 
     python -m tests.real.install [AGENT…]
@@ -25,7 +25,7 @@ from pathlib import Path
 from tests.real.pins import NODE, STAMP, Pin, folder, pins
 
 AT_ONCE = 3
-SHOWN = 12  # lines of npm's last words
+SHOWN = 12  # lines of npm's output
 QUIET = ("--no-audit", "--no-fund", "--no-update-notifier", "--loglevel=error")
 
 
@@ -51,7 +51,7 @@ def _fetch(pin: Pin, new: Path) -> None:
     project = {
         "private": True,
         "dependencies": packages,
-        # newer versions of npm run install scripts only for who is named
+        # newer versions of npm run install scripts only for the packages named here
         "allowScripts": dict.fromkeys(packages, True),
     }
     (new / "package.json").write_text(json.dumps(project))
@@ -81,8 +81,8 @@ def _command(pin: Pin, new: Path) -> None:
     program = Path("node_modules", ".bin", pin.command)
     if not os.access(new / program, os.X_OK):
         raise Failed(f"{pin.package} has brought no {pin.command}")
-    with open(new / program, "rb") as opened:
-        if opened.read(4) != b"\x7fELF" and not _is_script(new / program):
+    with open(new / program, "rb") as program_file:
+        if program_file.read(4) != b"\x7fELF" and not _is_script(new / program):
             raise Failed(
                 f"{pin.command} is a placeholder: npm has not run the install scripts of {pin.package}"
             )
@@ -96,8 +96,8 @@ def _command(pin: Pin, new: Path) -> None:
 
 
 def _is_script(path: Path) -> bool:
-    with open(path, "rb") as opened:
-        return opened.read(20) == b"#!/usr/bin/env node\n"
+    with open(path, "rb") as file:
+        return file.read(20) == b"#!/usr/bin/env node\n"
 
 
 def _node() -> Path:
@@ -105,8 +105,8 @@ def _node() -> Path:
 
 
 def installer(where: Path, *words: str) -> None:
-    """Runs npm, pip and the like. Raises Failed, with its last words."""
-    done = subprocess.run(
+    """Runs npm, pip and the like. Raises Failed, with the end of its output."""
+    process = subprocess.run(
         words,
         cwd=where,
         stdin=subprocess.DEVNULL,
@@ -116,14 +116,16 @@ def installer(where: Path, *words: str) -> None:
         errors="replace",
         check=False,
     )
-    if done.returncode != 0:
-        last = [f"    {line}" for line in done.stdout.rstrip().splitlines()[-SHOWN:]]
+    if process.returncode != 0:
+        last = [f"    {line}" for line in process.stdout.rstrip().splitlines()[-SHOWN:]]
         raise Failed(
-            "\n".join([f"{_called(words)} ended with {done.returncode}; its last words:", *last])
+            "\n".join(
+                [f"{_name_command(words)} ended with {process.returncode}; its last words:", *last]
+            )
         )
 
 
-def _called(words: Sequence[str]) -> str:
+def _name_command(words: Sequence[str]) -> str:
     """`npm install`, `pip`."""
     return words[2] if words[1] == "-m" else " ".join(words[:2])
 
@@ -140,7 +142,7 @@ def _attempt(pin: Pin) -> str | None:
 
 
 def link_all() -> None:
-    """`.agents/bin`: every installed agent under a name of its own."""
+    """`.agents/bin`: every installed agent, each under its own name."""
     everyone = folder() / "bin"
     everyone.mkdir(parents=True, exist_ok=True)
     for pin in pins().values():
@@ -161,27 +163,27 @@ def _alone() -> Iterator[None]:
         yield
 
 
-def wanted(names: Iterable[str]) -> list[Pin]:
-    """The pins of that name, all if none is named, and the Node that they run on."""
-    known = pins()
-    chosen = [known[name] for name in names] or list(known.values())
-    if any(pin.on_node for pin in chosen) and known[NODE] not in chosen:
-        chosen.insert(0, known[NODE])
+def select_pins(names: Iterable[str]) -> list[Pin]:
+    """The pins of these names (all pins without names), and the Node that they run on."""
+    all_pins = pins()
+    chosen = [all_pins[name] for name in names] or list(all_pins.values())
+    if any(pin.on_node for pin in chosen) and all_pins[NODE] not in chosen:
+        chosen.insert(0, all_pins[NODE])
     return chosen
 
 
-def main(given: Sequence[str]) -> int:
-    asked = argparse.ArgumentParser(
+def main(argv: Sequence[str]) -> int:
+    parser = argparse.ArgumentParser(
         prog="python -m tests.real.install", description="Installs the real agents."
     )
-    asked.add_argument(
+    parser.add_argument(
         "agents", nargs="*", metavar="AGENT", help=f"one of: {', '.join(pins())}; all by default"
     )
-    names = asked.parse_args(given).agents
+    names = parser.parse_args(argv).agents
     unknown = [name for name in names if name not in pins()]
     if unknown:
-        asked.error(f"no agent is called {unknown[0]}; there are {', '.join(pins())}")
-    if all(pin.installed for pin in wanted(names)):
+        parser.error(f"no agent is called {unknown[0]}; there are {', '.join(pins())}")
+    if all(pin.installed for pin in select_pins(names)):
         print(f"all present in {folder()}")
         link_all()
         return 0
@@ -191,7 +193,7 @@ def main(given: Sequence[str]) -> int:
         )
         return 2
     with _alone():
-        absent = [pin for pin in wanted(names) if not pin.installed]
+        absent = [pin for pin in select_pins(names) if not pin.installed]
         print(f"installing {', '.join(pin.name for pin in absent)} into {folder()}", flush=True)
         with ThreadPoolExecutor(AT_ONCE) as pool:
             failures = [failure for failure in pool.map(_attempt, absent) if failure is not None]

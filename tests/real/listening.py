@@ -1,10 +1,10 @@
-"""A watcher that listens to the daemon, too: what the driver declares must be told in the journal.
+"""A watcher that also reads the daemon's journal: every state that the driver declares must be in it.
 
-- Every declared status comes to be the last word on its session, so that all were told, in order.
-- `session.stopped` is never told of a session while its process lives; started and stopped come in turn.
-- `session.waiting` is told no more often than the driver has declared it.
-- Nobody says `unknown`, but of a beginning; and no gap is told but one for each time that the daemon was
-  away, and for what the driver did that was over before anybody could look.
+- Every declared status becomes the last event of its session, so all were written, in order.
+- No `session.stopped` of a session whose process lives; started and stopped alternate.
+- `session.waiting` comes no more often than the driver has declared it.
+- `unknown` comes only at a beginning; a gap only for each time that the daemon was away and for what the
+  driver did that was over before a daemon could look.
 """
 
 from __future__ import annotations
@@ -21,41 +21,41 @@ from agentctl.daemon_client.start import LOG
 from agentctl.errors import Gone
 from agentctl.state import journal
 from agentctl.system import clock
-from agentctl.system.identity import ProcessIdentity
 from agentctl.system.pidfd import Handle
+from agentctl.system.proc import ProcessIdentity
 from agentctl.truth.event import Event
 from agentctl.watch.observer import AWAY
 from agentctl.watch.story import ANOTHER
-from tests.real.book import Told, Watcher, Who
+from tests.real.book import State, Watcher, Who
 from tests.waiting import until
 
-PATIENCE = 15.0  # seconds, as of `asserting`
+PATIENCE = 15.0  # seconds, as in `asserting`
 SLACK = 0.5  # seconds between what is done and what comes of it
 STATUSES = ("running", "waiting", "idle", "stopped", "unknown")
 
 
 class Listening:
-    """Whatever it hears, another watcher hears first."""
+    """It passes every call to another watcher first."""
 
     def __init__(self, first: Watcher, notes: str, watches: Callable[[], bool]) -> None:
-        """`notes`: with the journal in it; `watches`: whether a daemon runs now."""
+        """`notes`: the database with the journal; `watches`: whether a daemon runs now."""
         self._first, self._notes, self._watches = first, notes, watches
         self._journal = _inode(notes)
         self._book: list[tuple[float, str]] = []
-        self._done: list[tuple[float, Who]] = []  # when something was done to whom
+        self._acts: list[tuple[float, Who]] = []  # when something was done, and to which actor
         self._declared: dict[str | None, float] = {}  # since when the driver knows of a session
-        self._waits: list[Who] = []  # who was declared to wait, each time
+        self._waits: list[Who] = []  # one for each declared wait
 
     def unsettled(self, who: Who, at: float) -> None:
         self._first.unsettled(who, at)
-        self._done.append((at, who))
+        self._acts.append((at, who))
 
-    def ended(self, who: Who, at: float) -> None:
-        self._first.ended(who, at)
+    def record_end(self, who: Who, at: float) -> None:
+        self._first.record_end(who, at)
         self._book.append((at, f"{who.name}: its process has ended"))
 
-    def told(self, who: Who, now: Told, since: float) -> None:
-        self._first.told(who, now, since)
+    def declare(self, who: Who, now: State, since: float) -> None:
+        self._first.declare(who, now, since)
         self._book.append((since, f"{who.name} ({who.session_id}): {now}"))
         if now.status == "waiting":
             self._waits.append(who)
@@ -64,37 +64,38 @@ class Listening:
         if now.status != "stopped":
             self._no_lie(who)
         if not now.blind and self._watches():
-            self._hears(who, now)
+            self._wait_for_event(who, now)
         self._declared.setdefault(who.session_id, time.time())
 
-    def is_over(self) -> None:
-        """At the end of a play: what was told in all."""
+    def check_journal(self) -> None:
+        """At the end of a play: check all events together."""
         if self.deaf:
             return
         events = self.events()
-        wrong = [*_out_of_turn(events), *_odd(e for e in events if not self._brief(e))]
-        wrong += _false_waits(events, self._waits)
+        wrong = [*_find_repeats(events), *_find_oddities(e for e in events if not self._is_brief(e))]
+        wrong += _find_false_waits(events, self._waits)
         assert not wrong, "\n".join([*wrong, self.script()])
 
     @property
     def deaf(self) -> bool:
-        """Somebody has deleted the journal, and with it what was told."""
+        """The journal was deleted, and the events with it."""
         return _inode(self._notes) != self._journal
 
     def events(self) -> list[Event]:
-        return journal.after(self._notes, 0, 1_000_000)
+        return journal.read_after(self._notes, 0, 1_000_000)
 
     def script(self) -> str:
-        """Both books, by the clock, and the daemon's log, for whoever has to find out."""
-        told = [(event.seen_at, f"    {_line(event)}") for event in self.events()]
-        rows = sorted([*self._book, *told], key=lambda row: row[0])
+        """The driver's book and the journal, ordered by time, and the daemon's log: for a failure."""
+        events = [(event.seen_at, f"    {_line(event)}") for event in self.events()]
+        rows = sorted([*self._book, *events], key=lambda row: row[0])
         lines = [f"{datetime.fromtimestamp(at, UTC):%M:%S.%f} {line}" for at, line in rows]
         return "\n".join([*lines, *_log_beside(self._notes)])
 
-    def _brief(self, event: Event) -> bool:
-        """Whether it is the gap for a turn that was over before anybody could look, or of a beginning:
-        Claude Code writes its record several times before its prompt is there, and of two OpenCodes that
-        start in one directory on a busy machine nobody can tell for seconds which session is whose."""
+    def _is_brief(self, event: Event) -> bool:
+        """Whether it is the gap for a turn that was over before a daemon could look, or belongs to a
+        beginning: Claude Code writes its record several times before its prompt is there; and while two
+        OpenCodes start in one directory on a busy machine, it is unknown for seconds which session
+        belongs to which process."""
         data = event.body.get("data", {})
         if event.type not in ("events.gap", "session.unknown") or event.subject is None:
             return False
@@ -102,32 +103,32 @@ class Listening:
             return True
         if event.type == "session.unknown":
             return False
-        began, ended = (clock.parse(data[key]) or 0.0 for key in ("from", "to"))
-        mine = [at for at, who in self._done if event.subject == who.session_id or _is_of(event, who)]
-        return any(began - SLACK <= at <= ended + SLACK for at in mine)
+        start, end = (clock.parse_time(data[key]) or 0.0 for key in ("from", "to"))
+        mine = [at for at, who in self._acts if event.subject == who.session_id or _is_of(event, who)]
+        return any(start - SLACK <= at <= end + SLACK for at in mine)
 
-    def _hears(self, who: Who, now: Told) -> None:
-        def is_told() -> bool:
+    def _wait_for_event(self, who: Who, now: State) -> None:
+        def is_written() -> bool:
             return self.deaf or _says(last_word(self.events(), who), now)
 
         try:
-            until(is_told, f"the journal tells {who.name} as {now}", PATIENCE)
+            until(is_written, f"the journal shows {who.name} as {now}", PATIENCE)
         except TimeoutError as error:
             raise AssertionError(f"{error}\n{self.script()}") from None
 
     def _no_lie(self, who: Who) -> None:
-        """First what was told, then whether it lives: so no end can come in between."""
-        ended_by = _ended_by(self.events(), who.session_id)
-        if who.process is not None and ended_by == who.process.address and _lives(who.process):
-            raise AssertionError(f"{who.name} was told as stopped, and lives\n{self.script()}")
+        """Read the journal first, then ask whether it lives: so no end can come in between."""
+        process = _ended_process(self.events(), who.session_id)
+        if who.process is not None and process == who.process.address and _lives(who.process):
+            raise AssertionError(f"{who.name} is reported as stopped, and lives\n{self.script()}")
 
 
 def last_word(events: Iterable[Event], who: Who) -> dict[str, Any] | None:
-    """The session as last told: by its id; where that was never told, by its process alone."""
-    told = [event for event in events if event.type.removeprefix("session.") in STATUSES]
-    mine = [event for event in told if event.subject == who.session_id]
+    """The session in its last event: by its id; without an event of that id, by its process alone."""
+    states = [event for event in events if event.type.removeprefix("session.") in STATUSES]
+    mine = [event for event in states if event.subject == who.session_id]
     if not mine and who.process is not None:
-        mine = [event for event in told if _is_of(event, who)]
+        mine = [event for event in states if _is_of(event, who)]
     session: dict[str, Any] | None = mine[-1].body.get("session") if mine else None
     return session
 
@@ -136,32 +137,32 @@ def _is_of(event: Event, who: Who) -> bool:
     return who.process is not None and process_of(event) == who.process.address
 
 
-def _says(session: dict[str, Any] | None, now: Told) -> bool:
+def _says(session: dict[str, Any] | None, now: State) -> bool:
     if session is None or session["status"] != now.status:
         return False
-    known = session["id"] is not None  # one that never showed its session has ended somehow
+    has_id = session["id"] is not None  # without an id, how it ended cannot be known
     return now.waiting_for in (None, session["waiting_for"]) and (
-        not known or now.outcome in (None, session["outcome"])
+        not has_id or now.outcome in (None, session["outcome"])
     )
 
 
 def process_of(event: Event) -> str | None:
-    """The one that it is told of: of one that has ended, only the evidence names it."""
+    """The process that the event is about. If that has ended, only the event's data name it."""
     subject = event.subject or ""
-    told: str | None = event.body.get("data", {}).get("process")
-    return told or (subject if subject.startswith("proc:") else None)
+    process: str | None = event.body.get("data", {}).get("process")
+    return process or (subject if subject.startswith("proc:") else None)
 
 
-def _ended_by(events: Iterable[Event], session_id: str | None) -> str | None:
-    """The process that was last told to run it, if it was told to have ended; None: it was not."""
-    process, ended = None, False
+def _ended_process(events: Iterable[Event], session_id: str | None) -> str | None:
+    """The process that ran the session last, if the last event says that it ended; else None."""
+    process, has_ended = None, False
     for event in events:
         if session_id is not None and event.subject == session_id and event.type.startswith("session."):
-            process, ended = process_of(event) or process, event.type == "session.stopped"
-    return process if ended else None
+            process, has_ended = process_of(event) or process, event.type == "session.stopped"
+    return process if has_ended else None
 
 
-def _out_of_turn(events: Iterable[Event]) -> list[str]:
+def _find_repeats(events: Iterable[Event]) -> list[str]:
     wrong, living = [], dict[tuple[str | None, str | None], bool]()
     for event in events:
         key = event.adapter, event.subject
@@ -175,34 +176,34 @@ def _out_of_turn(events: Iterable[Event]) -> list[str]:
         elif event.type in ("session.started", "session.stopped"):
             begins = event.type == "session.started"
             if living.get(key, False) == begins and (begins or key in living):
-                wrong.append(f"told twice: {_line(event)}")
+                wrong.append(f"repeated: {_line(event)}")
             living[key] = begins
     return wrong
 
 
-def _odd(events: Iterable[Event]) -> list[str]:
-    """What should not be said here, but for a gap right after a daemon that is not the first."""
-    wrong, away, watched = [], 0, False
+def _find_oddities(events: Iterable[Event]) -> list[str]:
+    """Events that should not be here. A gap is right only after a daemon that is not the first."""
+    wrong, away, has_daemon = [], 0, False
     for event in events:
         if event.type == "daemon.started":
-            away, watched = away + watched, True
+            away, has_daemon = away + has_daemon, True
         elif event.type == "events.gap" and event.body["data"]["reason"] == AWAY and away:
             away -= 1
         elif event.type in ("session.unknown", "events.gap"):
-            wrong.append(f"told without a reason: {_line(event)}")
-    return wrong + ["a daemon came back and told no gap"] * away
+            wrong.append(f"without a reason: {_line(event)}")
+    return wrong + ["a daemon came back and reported no gap"] * away
 
 
-def _false_waits(events: Iterable[Event], declared: Iterable[Who]) -> list[str]:
-    """Those beyond what was declared of that process."""
-    left = Counter(who.process.address for who in declared if who.process is not None)
+def _find_false_waits(events: Iterable[Event], declared: Iterable[Who]) -> list[str]:
+    """Waits beyond those that were declared of that process."""
+    budget = Counter(who.process.address for who in declared if who.process is not None)
     wrong = []
     for event in events:
         if event.type == "session.waiting":
             process = process_of(event) or ""
-            left[process] -= 1
-            if left[process] < 0:
-                wrong.append(f"told to wait, and did not: {_line(event)}")
+            budget[process] -= 1
+            if budget[process] < 0:
+                wrong.append(f"a wait that was not declared: {_line(event)}")
     return wrong
 
 
@@ -228,6 +229,8 @@ def _inode(path: str) -> int | None:
 
 def _line(event: Event) -> str:
     session, data = event.body.get("session") or {}, event.body.get("data", {})
-    said = " ".join(str(session.get(key)) for key in ("pid", "outcome", "reason")) if session else data
+    details = (
+        " ".join(str(session.get(key)) for key in ("pid", "outcome", "reason")) if session else data
+    )
     more = data.get("reason") or data.get("was") or ""
-    return f"{event.seq} {event.type} {event.subject} {said} {more}".rstrip()
+    return f"{event.seq} {event.type} {event.subject} {details} {more}".rstrip()

@@ -11,7 +11,7 @@ from contextlib import ExitStack
 from dataclasses import asdict
 from types import FrameType
 
-from agentctl.rehearsal.model.journal import Note, told
+from agentctl.rehearsal.model.journal import Note, format_note
 from agentctl.rehearsal.model.script import DIRECTIVES
 from agentctl.rehearsal.model.server import Model
 
@@ -33,7 +33,7 @@ def main(argv: list[str] | None = None) -> int:
         )
 
         def sink(note: Note) -> None:
-            print(told(note), flush=True)
+            print(format_note(note), flush=True)
             if log:
                 print(json.dumps(asdict(note)), file=log, flush=True)
 

@@ -1,4 +1,4 @@
-"""The id an agent gave to a session, by the words that were said in it.
+"""The id that an agent gave to a session, found by the words of its prompts.
 
 Read without agentctl's own code, on purpose: the driver's truth must not rest on what it measures.
 """
@@ -18,12 +18,12 @@ def session_with(adapter: str, home: Path, mark: str) -> str | None:
 
 
 def _files(pattern: str) -> Callable[[Path, str], Iterator[str]]:
-    def found(home: Path, mark: str) -> Iterator[str]:
+    def find_sessions(home: Path, mark: str) -> Iterator[str]:
         paths = [path for path in home.glob(pattern) if mark in path.read_text("utf-8", "replace")]
         for path in sorted(paths, key=lambda path: path.stat().st_mtime, reverse=True):
             yield UUID.findall(path.name)[-1]
 
-    return found
+    return find_sessions
 
 
 def _rows(home: Path, mark: str) -> Iterator[str]:
@@ -32,9 +32,9 @@ def _rows(home: Path, mark: str) -> Iterator[str]:
         return
     with closing(sqlite3.connect(f"file:{database}?mode=ro", uri=True)) as connection:
         if not connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'part'").fetchone():
-            return  # it has not made its tables yet
-        asked = "SELECT session_id FROM part WHERE instr(data, ?) ORDER BY time_created DESC"
-        yield from (row[0] for row in connection.execute(asked, (mark,)))
+            return  # OpenCode has made no tables yet
+        query = "SELECT session_id FROM part WHERE instr(data, ?) ORDER BY time_created DESC"
+        yield from (row[0] for row in connection.execute(query, (mark,)))
 
 
 _READERS: dict[str, Callable[[Path, str], Iterator[str]]] = {

@@ -67,7 +67,7 @@ def folder() -> Path:
 def pins() -> dict[str, Pin]:
     """All that is pinned, Node too."""
     read = json.loads(VERSIONS.read_text())
-    return {name: Pin(name=name, **{"adapter": name, **said}) for name, said in read.items()}
+    return {name: Pin(name=name, **{"adapter": name, **fields}) for name, fields in read.items()}
 
 
 def agents() -> dict[str, Pin]:

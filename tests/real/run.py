@@ -1,7 +1,8 @@
 """Runs the suite on the real agents, one room for each, several at once: `make test-real`.
 
-What is missing is said, one line each, with what to do about it, and nothing runs: exit code 2. A run in
-which no test ran has failed. Each agent's output is kept in build/real/ and printed when its room ends.
+What is missing is printed, one line each, with what to do about it, and nothing runs: exit code 2. A run
+in which no test ran has failed. Each agent's output goes to build/real/ and is printed at the end of its
+room.
 
     python -m tests.real.run [-j ROOMS] [AGENT…] [-- WORDS FOR PYTEST…]
 """
@@ -51,7 +52,7 @@ class Rooms:
 
     def __init__(self, into: Path) -> None:
         self._into = into
-        self._ended = selectors.DefaultSelector()
+        self._selector = selectors.DefaultSelector()
         self._open: dict[int, tuple[Pin, subprocess.Popen[bytes], float]] = {}
 
     def __enter__(self) -> Rooms:
@@ -61,7 +62,7 @@ class Rooms:
         for handle, (_pin, program, _began) in self._open.items():
             end(program)
             os.close(handle)
-        self._ended.close()
+        self._selector.close()
 
     def __len__(self) -> int:
         return len(self._open)
@@ -70,20 +71,20 @@ class Rooms:
         program = start(pin, words, self._into)
         handle = os.pidfd_open(program.pid)
         self._open[handle] = (pin, program, time.monotonic())
-        self._ended.register(handle, selectors.EVENT_READ)
+        self._selector.register(handle, selectors.EVENT_READ)
 
     def next(self) -> tuple[Pin, Result, float]:
         """Waits for a room to end."""
-        handle = self._ended.select()[0][0].fd
-        self._ended.unregister(handle)
+        handle = self._selector.select()[0][0].fd
+        self._selector.unregister(handle)
         pin, program, began = self._open.pop(handle)
         os.close(handle)
         return pin, read_result(report(pin, self._into), program.wait()), time.monotonic() - began
 
 
 def end(program: subprocess.Popen[bytes]) -> None:
-    """Ends a room, and returns when nothing of it is left. Its process 1 dies with `program`, and is
-    gone only when the kernel has ended all others in there: that is what we wait for."""
+    """End a room, and return when all its processes are gone. Its process 1 dies with `program`; the
+    kernel reports that end only after it has ended all others in there: that is what we wait for."""
     children = Path(f"/proc/{program.pid}/task/{program.pid}/children").read_text().split()
     firsts = [os.pidfd_open(int(pid)) for pid in children]
     program.kill()
@@ -101,7 +102,7 @@ def start(pin: Pin, words: Sequence[str], into: Path) -> subprocess.Popen[bytes]
     path = os.pathsep.join([str(pin.commands), os.environ.get("PATH", os.defpath)])
     with open(log(pin, into), "wb") as output:
         return subprocess.Popen(
-            sandbox.words(
+            sandbox.command_line(
                 [*pytest, f"--junit-xml={report(pin, into)}", *words], [str(folder()), str(into)]
             ),
             cwd=PROJECT,
@@ -139,30 +140,30 @@ def read_result(path: Path, code: int) -> Result:
     return Result(max(total - failed - skipped, 0), failed, skipped, code)
 
 
-def missing(wanted: Sequence[Pin]) -> list[str]:
-    """Why the suite cannot run here: a line each, with what to do."""
-    found = []
-    obstacle = sandbox.obstacle()
+def missing(choice: Sequence[Pin]) -> list[str]:
+    """Why the suite cannot run here: one line for each reason, with what to do."""
+    reasons = []
+    obstacle = sandbox.find_obstacle()
     if obstacle is not None:
-        found.append(
+        reasons.append(
             f"no room can be made for the agents ({obstacle}): "
             "run as root, or where users may make namespaces"
         )
     if shutil.which("tmux") is None:
-        found.append("tmux is not there, and the agents' terminals run in it: install tmux")
-    if shutil.which("node") is None and any(not pin.on_node for pin in wanted):
-        found.append("node is not there, and Codex starts through it: install Node.js 20 or newer")
-    needed = [pins()["node"], *wanted] if any(pin.on_node for pin in wanted) else wanted
+        reasons.append("tmux is not there, and the agents' terminals run in it: install tmux")
+    if shutil.which("node") is None and any(not pin.on_node for pin in choice):
+        reasons.append("node is not there, and Codex starts through it: install Node.js 20 or newer")
+    needed = [pins()["node"], *choice] if any(pin.on_node for pin in choice) else choice
     absent = [f"{pin.name} {pin.version}" for pin in needed if not pin.installed]
     if absent:
-        found.append(f"not installed in {folder()}: {', '.join(absent)}: run `make agents`")
-    return found
+        reasons.append(f"not installed in {folder()}: {', '.join(absent)}: run `make agents`")
+    return reasons
 
 
-def run(wanted: Sequence[Pin], words: Sequence[str], at_once: int, into: Path) -> dict[str, str]:
-    """Prints each agent's output as its room ends, then all results; returns the bad ones."""
+def run(choice: Sequence[Pin], words: Sequence[str], at_once: int, into: Path) -> dict[str, str]:
+    """Prints each agent's output as its room ends, then all results; returns those that are not good."""
     into.mkdir(parents=True, exist_ok=True)
-    waiting, lines, bad = list(wanted), {}, {}
+    waiting, lines, bad = list(choice), {}, {}
     with Rooms(into) as rooms:
         while waiting or len(rooms):
             while waiting and len(rooms) < at_once:
@@ -180,42 +181,42 @@ def run(wanted: Sequence[Pin], words: Sequence[str], at_once: int, into: Path) -
             if not result.good:
                 bad[pin.name] = str(result)
     print("== real agents")
-    for pin in wanted:
+    for pin in choice:
         print(lines[pin.name])
     return bad
 
 
-def main(given: Sequence[str]) -> int:
-    before, after = _split(given)
-    asked = argparse.ArgumentParser(
+def main(argv: Sequence[str]) -> int:
+    before, after = _split(argv)
+    parser = argparse.ArgumentParser(
         prog="python -m tests.real.run",
         description="Runs the suite on the real agents, one room for each.",
         epilog="Words after -- go to pytest.",
     )
-    asked.add_argument(
+    parser.add_argument(
         "agents", nargs="*", metavar="AGENT", help=f"{', '.join(agents())}; all by default"
     )
-    asked.add_argument("-j", type=int, default=AT_ONCE, metavar="ROOMS", help="rooms at once")
-    asked.add_argument("--into", type=Path, default=BUILD, metavar="DIR", help="for logs and reports")
-    said = asked.parse_args(before)
-    unknown = [name for name in said.agents if name not in agents()]
+    parser.add_argument("-j", type=int, default=AT_ONCE, metavar="ROOMS", help="rooms at once")
+    parser.add_argument("--into", type=Path, default=BUILD, metavar="DIR", help="for logs and reports")
+    options = parser.parse_args(before)
+    unknown = [name for name in options.agents if name not in agents()]
     if unknown:
-        asked.error(f"no agent is called {unknown[0]}; there are {', '.join(agents())}")
-    wanted = [agents()[name] for name in dict.fromkeys(said.agents or agents())]
-    obstacles = missing(wanted)
+        parser.error(f"no agent is called {unknown[0]}; there are {', '.join(agents())}")
+    choice = [agents()[name] for name in dict.fromkeys(options.agents or agents())]
+    obstacles = missing(choice)
     for line in obstacles:
         print(f"test-real: {line}", file=sys.stderr)
     if obstacles:
         return 2
     try:
-        return 1 if run(wanted, after, max(said.j, 1), said.into.absolute()) else 0
+        return 1 if run(choice, after, max(options.j, 1), options.into.absolute()) else 0
     except KeyboardInterrupt:
         print("\ninterrupted: all rooms are ended", file=sys.stderr)
         return 130
 
 
-def _split(given: Sequence[str]) -> tuple[list[str], list[str]]:
-    words = list(given)
+def _split(argv: Sequence[str]) -> tuple[list[str], list[str]]:
+    words = list(argv)
     at = words.index("--") if "--" in words else len(words)
     return words[:at], words[at + 1 :]
 

@@ -25,7 +25,7 @@ PATH = f"{os.path.dirname(sys.executable)}:/usr/local/bin:/usr/bin:/bin"
 @pytest.mark.timeout(DEADLINE + 20)
 def test_nothing_drifted(tmp_path: Path) -> None:
     assert PIN is not None
-    done = subprocess.run(
+    process = subprocess.run(
         [
             sys.executable,
             "-m",
@@ -45,11 +45,11 @@ def test_nothing_drifted(tmp_path: Path) -> None:
         timeout=DEADLINE,
         check=False,
     )
-    assert done.stderr == ""
-    (agent,) = json.loads(done.stdout)["agents"]
-    amiss = [step for step in agent["steps"] if step["state"] != "as expected"]
-    assert not amiss, json.dumps(amiss, indent=1)
-    assert (agent["state"], done.returncode) == ("as expected", 0), agent["reason"]
+    assert process.stderr == ""
+    (agent,) = json.loads(process.stdout)["agents"]
+    unexpected = [step for step in agent["steps"] if step["state"] != "as expected"]
+    assert not unexpected, json.dumps(unexpected, indent=1)
+    assert (agent["state"], process.returncode) == ("as expected", 0), agent["reason"]
     assert agent["agent_version"] == PIN.version
     assert PIN.version in agent["measured_on"], "measure it: rehearsal/expected/"
     assert list(tmp_path.iterdir()) == []

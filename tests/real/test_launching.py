@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from agentctl.adapters.environment import NAMES
+from agentctl.adapters.environment import marker_names
 from agentctl.rehearsal import recipe
-from tests.real.actor import PATIENCE, marked
-from tests.real.desk import AT_ONCE, Desk, Launched
+from tests.real.actor import PATIENCE, make_prompt
+from tests.real.desk import AT_ONCE, Desk, Launch
 from tests.real.facts import facts_of
 from tests.real.pins import chosen
 from tests.real.tmux import Terminal
@@ -27,29 +27,29 @@ LINE = "the quick brown fox jumps over the lazy dog, and so on\n"
 BIG = 200 * 1024
 
 
-def test_the_id_is_the_agents_own_and_listed_when_launch_returns(desk: Desk) -> None:
+def test_launch_prints_the_agents_own_id_and_lists_it(desk: Desk) -> None:
     launched = desk.launches("[[gate=%]] count", "--name", "checkout")
     [row] = desk.agentctl("list", "--json").json()["sessions"]
     assert (row["id"], row["status"], row["adapter"]) == (launched.id, "running", desk.adapter)
     assert (row["cwd"], row["launch"]["name"]) == (str(desk.work), "checkout")
-    desk.held(launched)
+    desk.wait_for_gate(launched)
     desk.opens(launched)
     assert desk.agentctl("wait", launched.id).code == 0
     assert desk.native_id(launched) == launched.id
-    desk.nobody_is_left()
+    desk.check_room_is_empty()
 
 
-def test_json_directory_model_and_waiting_for_the_end(desk: Desk) -> None:
+def test_launch_with_json_cwd_model_and_wait(desk: Desk) -> None:
     """All at once, from elsewhere: the id, where it worked, on which model, and how it ended."""
     elsewhere = desk.directory()
-    mark, prompt = marked("[[tool=pwd -P > where]] [[say=done]]")
+    mark, prompt = make_prompt("[[tool=pwd -P > where]] [[say=done]]")
     ran = desk.agentctl(
         *("launch", desk.adapter, "-p", prompt, "--json", "--wait", "--cwd", str(elsewhere)),
         *("--model", desk.facts.model, *desk.facts.unasked),
     )
     assert ran.code == 0, ran.err
     [row] = ran.json()["sessions"]
-    assert row["id"] == desk.native_id(Launched("", mark))
+    assert row["id"] == desk.native_id(Launch("", mark))
     assert (row["status"], row["outcome"], row["exit_code"]) == ("stopped", "completed", 0)
     assert (elsewhere / "where").read_text() == f"{elsewhere}\n"
     assert row["model"].rpartition("/")[2] == desk.facts.model.rpartition("/")[2]
@@ -57,8 +57,8 @@ def test_json_directory_model_and_waiting_for_the_end(desk: Desk) -> None:
 
 @pytest.mark.parametrize("through", ["a file", "standard input"])
 def test_a_prompt_of_200_kb_arrives_whole(desk: Desk, through: str) -> None:
-    """The model obeys its last words, so it has them all."""
-    mark, prompt = marked(f"{LINE * (BIG // len(LINE) + 1)}[[say=end of %]]")
+    """The model obeys the last words of the prompt, so it has all of it."""
+    mark, prompt = make_prompt(f"{LINE * (BIG // len(LINE) + 1)}[[say=end of %]]")
     file = desk.work / "task.md"
     file.write_text(prompt)
     source = ("-",) if through == "standard input" else ("--prompt-file", str(file))
@@ -66,15 +66,15 @@ def test_a_prompt_of_200_kb_arrives_whole(desk: Desk, through: str) -> None:
         "launch", desk.adapter, *source, "--wait", stdin=prompt if source == ("-",) else ""
     )
     assert ran.code == 0, ran.err
-    assert desk.native_id(Launched("", mark)) == ran.lines[0]
+    assert desk.native_id(Launch("", mark)) == ran.lines[0]
     messages = desk.agentctl("peek", ran.lines[0], "-n", "2", "--json").json()["messages"]
     assert f"end of {mark}" in messages[-1]["text"]
-    asked = desk.agentctl("logs", ran.lines[0], "--json").out
-    assert asked.count(LINE.strip()) == prompt.count(LINE.strip())
+    logs = desk.agentctl("logs", ran.lines[0], "--json").out
+    assert logs.count(LINE.strip()) == prompt.count(LINE.strip())
 
 
 def test_a_group_of_the_same_agent_side_by_side(desk: Desk) -> None:
-    mark, prompt = marked("[[gate=%]] count")
+    mark, prompt = make_prompt("[[gate=%]] count")
     group, ran = _pair(desk, prompt)
     rows = ran.json()["sessions"]
     assert len({row["id"] for row in rows}) == 2
@@ -87,11 +87,11 @@ def test_a_group_of_the_same_agent_side_by_side(desk: Desk) -> None:
     assert (waited.code, len(waited.lines)) == (0, 2), waited
     stopped = desk.agentctl("stop", "--group", group)
     assert (stopped.code, stopped.out.count("had stopped already")) == (0, 2), stopped
-    desk.nobody_is_left()
+    desk.check_room_is_empty()
 
 
 def _pair(desk: Desk, prompt: str) -> tuple[str, Ran]:
-    """Again, where the agent says that its like was in its way."""
+    """Launch a pair; again where the agent says that the other one was in its way."""
     slots = ("--adapter", desk.adapter) * 2
     words = ("--worktree", str(desk.work), "--json", *desk.facts.unasked, "-p", prompt)
     for group in ("pair", "again", "thrice"):
@@ -105,43 +105,43 @@ def _pair(desk: Desk, prompt: str) -> tuple[str, Ran]:
 
 
 def test_it_outlives_the_terminal_that_it_was_launched_from(desk: Desk) -> None:
-    mark, prompt = marked("[[gate=%]] count")
+    mark, prompt = make_prompt("[[gate=%]] count")
     environ = {**desk.lab.environ, "PYTHONPATH": SOURCES}
     words = [sys.executable, "-m", "agentctl", "launch", desk.adapter, "-p", prompt, "--wait"]
     terminal = Terminal(desk.lab.root / "tmux", words, environ, str(desk.work))
-    desk.held(Launched("", mark))
+    desk.wait_for_gate(Launch("", mark))
     [row] = desk.agentctl("list", "--json").json()["sessions"]
     terminal.shows(row["id"])
     terminal.close()
     desk.lab.model.open(mark)
     ran = desk.agentctl("wait", row["id"])
     assert ran.lines == [f"{row['id']} stopped (completed, exit code 0)"], ran
-    assert desk.native_id(Launched("", mark)) == row["id"]
+    assert desk.native_id(Launch("", mark)) == row["id"]
 
 
 @pytest.mark.parametrize("why", FAILING)
-def test_a_start_that_cannot_work_says_so_in_the_agents_words(desk: Desk, why: str) -> None:
-    case, before = FAILING[why], desk.kept()
+def test_a_start_that_fails_shows_the_agents_message(desk: Desk, why: str) -> None:
+    case, before = FAILING[why], desk.launch_folders()
     ran = desk.agentctl("launch", desk.adapter, "-p", "hello", *case.words, without=case.without)
     assert ran.code == 1, ran
     assert case.says in ran.err
-    _left_nothing(desk, before)
+    _check_nothing_is_left(desk, before)
 
 
-def test_a_program_that_is_not_there_is_named(desk: Desk) -> None:
-    before, name = desk.kept(), desk.adapter.upper().replace("-", "_")
+def test_a_missing_program_is_named(desk: Desk) -> None:
+    before, name = desk.launch_folders(), desk.adapter.upper().replace("-", "_")
     chosen_binary = {f"AGENTCTL_ADAPTER_{name}_BINARY": "/nowhere/no-such-agent"}
     ran = desk.agentctl("launch", desk.adapter, "-p", "hello", environ=chosen_binary)
     assert ran.code == 1, ran
     assert "no-such-agent" in ran.err
-    _left_nothing(desk, before)
+    _check_nothing_is_left(desk, before)
 
 
-def test_the_marks_of_other_agents_do_not_reach_it(desk: Desk) -> None:
-    """Launched from any agent's own shell, it is no part of that one: it keeps its records as ever."""
-    marks = {name: PLANTED for names in NAMES.values() for name in names}
+def test_the_markers_of_other_agents_are_removed(desk: Desk) -> None:
+    """Launched from another agent's shell, it is no part of that agent, and keeps its usual records."""
+    marks = dict.fromkeys(marker_names(), PLANTED)
     launched = desk.launches("[[gate=%]] count", "--env", "PROBE=mine", environ=marks)
-    desk.held(launched)
+    desk.wait_for_gate(launched)
     pid = desk.process(launched.id).pid
     environ = Path(f"/proc/{pid}/environ").read_text().split("\0")
     assert not [pair for pair in environ if pair.endswith(f"={PLANTED}")]
@@ -152,15 +152,15 @@ def test_the_marks_of_other_agents_do_not_reach_it(desk: Desk) -> None:
     assert desk.native_id(launched) == launched.id
 
 
-def test_two_at_once_into_a_home_that_has_nothing_yet(desk: Desk) -> None:
-    """An agent that makes a database on its first start is waited for by the second."""
+def test_two_at_once_in_an_empty_home(desk: Desk) -> None:
+    """If an agent makes a database on its first start, the second launch waits for the first."""
     home = desk.lab.root / f"{desk.work.name}.home"
     home.mkdir()
     places = [desk.directory(), desk.directory()]
     trusted = (str(places[1]),)
     place = recipe.Place(str(home), str(places[0]), desk.lab.model.url, trusted)
-    environ = {**recipe.environment(desk.lab.recipe, place, desk.lab.path), **AT_ONCE}
-    mark, prompt = marked("[[gate=%]] count")
+    environ = {**recipe.make_environment(desk.lab.recipe, place, desk.lab.path), **AT_ONCE}
+    mark, prompt = make_prompt("[[gate=%]] count")
     with ThreadPoolExecutor(2) as pool:
         words = ("launch", desk.adapter, "-p", prompt, *desk.facts.unasked)
         ran = list(pool.map(lambda cwd: desk.agentctl(*words, cwd=cwd, environ=environ), places))
@@ -170,12 +170,12 @@ def test_two_at_once_into_a_home_that_has_nothing_yet(desk: Desk) -> None:
     assert {(row["id"], row["status"]) for row in rows} == {(id_, "running") for id_ in ids}
     desk.lab.model.open(mark)
     assert desk.agentctl("wait", *ids, environ=environ).code == 0
-    desk.nobody_is_left()
+    desk.check_room_is_empty()
 
 
-def test_without_our_state_it_keeps_its_id_and_its_directory(desk: Desk) -> None:
+def test_id_and_directory_survive_the_loss_of_our_state(desk: Desk) -> None:
     launched = desk.launches("[[gate=%]] count", "--timeout", "1h")
-    desk.held(launched)
+    desk.wait_for_gate(launched)
     before = desk.process(launched.id)
     shutil.rmtree(desk.lab.home / ".agentctl")
     [row] = desk.agentctl("list", "--json").json()["sessions"]
@@ -186,11 +186,11 @@ def test_without_our_state_it_keeps_its_id_and_its_directory(desk: Desk) -> None
         stopped = desk.agentctl("stop", launched.id)
         assert (stopped.code, "0 survivors" in stopped.out) == (0, True), stopped
         waiting.says(launched.id)
-    assert desk.locked() == []
-    desk.nobody_is_left()
+    assert desk.locked_directories() == []
+    desk.check_room_is_empty()
 
 
-def test_its_end_is_known_beside_one_that_sits_at_its_prompt(desk: Desk) -> None:
+def test_its_end_is_known_beside_an_idle_agent(desk: Desk) -> None:
     desk.lab.tui(cwd=desk.lab.work)
     until(lambda: bool(desk.agentctl("list", "--json").json()["sessions"]), "it is listed", PATIENCE)
     ran = desk.agentctl("launch", desk.adapter, "-p", "say hello", "--wait", *desk.facts.unasked)
@@ -199,8 +199,8 @@ def test_its_end_is_known_beside_one_that_sits_at_its_prompt(desk: Desk) -> None
 
 
 @pytest.mark.parametrize("way", ["exec", "call"])
-def test_through_a_wrapper_that_runs_it_under_another_name(desk: Desk, way: str) -> None:
-    """As Nix, Homebrew or a person's own script do. The program is a copy of the real one's."""
+def test_a_wrapper_that_runs_it_under_another_name(desk: Desk, way: str) -> None:
+    """As Nix, Homebrew or a person's own script do. The program is a copy of the real one."""
     program = Path(os.path.realpath(desk.lab.program))
     if program.read_bytes()[:4] != b"\x7fELF":
         pytest.skip(f"{desk.adapter} is a script here: it has its interpreter's name anyway")
@@ -213,15 +213,15 @@ def test_through_a_wrapper_that_runs_it_under_another_name(desk: Desk, way: str)
     wrapper.chmod(0o755)
     name = f"AGENTCTL_ADAPTER_{desk.adapter.upper().replace('-', '_')}_BINARY"
     launched = desk.launches("[[gate=%]] count", environ={name: str(wrapper)})
-    desk.held(launched)
+    desk.wait_for_gate(launched)
     [row] = desk.agentctl("list", "--json").json()["sessions"]
     assert (row["id"], row["status"]) == (launched.id, "running")
     desk.opens(launched)
     assert desk.agentctl("wait", launched.id).code == 0
-    desk.nobody_is_left()
+    desk.check_room_is_empty()
 
 
-def _left_nothing(desk: Desk, kept_before: set[str]) -> None:
-    desk.nobody_is_left()
-    assert desk.kept() == kept_before
-    assert desk.locked() == []
+def _check_nothing_is_left(desk: Desk, folders_before: set[str]) -> None:
+    desk.check_room_is_empty()
+    assert desk.launch_folders() == folders_before
+    assert desk.locked_directories() == []

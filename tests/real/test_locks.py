@@ -7,7 +7,7 @@ import signal
 from tests.real.desk import Desk
 
 
-def test_one_directory_one_agent(desk: Desk) -> None:
+def test_a_directory_has_one_agent(desk: Desk) -> None:
     first = desk.launches("[[gate=%]] count")
     refused = desk.agentctl("launch", desk.adapter, "-p", "me too")
     assert (refused.code, refused.out) == (4, ""), refused
@@ -16,10 +16,10 @@ def test_one_directory_one_agent(desk: Desk) -> None:
     beside = desk.launches("[[gate=%]] count", "--force")
     assert beside.id != first.id
     desk.signals(first.id, signal.SIGKILL)
-    assert desk.locked() == [str(desk.work)]  # the other one's
+    assert desk.locked_directories() == [str(desk.work)]  # the other one's
     desk.signals(beside.id, signal.SIGKILL)
-    assert desk.locked() == []
+    assert desk.locked_directories() == []
     third = desk.launches("[[gate=%]] count")
     assert desk.agentctl("stop", third.id, "--force").code == 0
-    assert desk.locked() == []
-    desk.nobody_is_left()
+    assert desk.locked_directories() == []
+    desk.check_room_is_empty()

@@ -1,5 +1,5 @@
-"""Every play of the agent this run is about: agentctl must come to say what the driver knows, when asked
-and, by its daemon, unasked."""
+"""Every play of this run's agent: agentctl must come to say what the driver knows, in `list` and, by its
+daemon, in the journal."""
 
 from __future__ import annotations
 
@@ -25,17 +25,17 @@ def lab() -> Iterator[Lab]:
     assert PIN is not None
     asserting = Asserting()
     # A short path: a Unix socket's may have 107 bytes, and agents put theirs deep below home.
-    made = Lab(PIN, Path(f"/tmp/lab{next(_numbers)}"), asserting)
-    asserting.rows = made.rows
-    made.starts_daemon()
-    made.watcher = Listening(asserting, made.journal, lambda: made.daemon_runs)
-    yield made
-    made.close()
+    lab = Lab(PIN, Path(f"/tmp/lab{next(_numbers)}"), asserting)
+    asserting.rows = lab.rows
+    lab.starts_daemon()
+    lab.watcher = Listening(asserting, lab.journal, lambda: lab.daemon_runs)
+    yield lab
+    lab.close()
 
 
 @pytest.mark.parametrize("title", PLAYED.plays if PLAYED else [])
-def test_it_is_told_as_it_is(lab: Lab, title: str) -> None:
+def test_agentctl_agrees_with_the_driver(lab: Lab, title: str) -> None:
     assert PLAYED is not None
     PLAYED.plays[title](lab)
     assert isinstance(lab.watcher, Listening)
-    lab.watcher.is_over()
+    lab.watcher.check_journal()

@@ -13,7 +13,7 @@ from agentctl.system import proc
 from agentctl.system.proc import Process
 from tests.fakes.containers import UNSHARE
 from tests.fakes.doomed import alive
-from tests.real.actor import PATIENCE, marked
+from tests.real.actor import PATIENCE, make_prompt
 from tests.real.desk import Desk
 from tests.real.errand import Errand
 from tests.running import SOURCES
@@ -22,7 +22,7 @@ from tests.waiting import until
 
 def test_stopped_while_the_model_speaks(desk: Desk) -> None:
     launched = desk.launches("[[gate=%]] count")
-    desk.held(launched)
+    desk.wait_for_gate(launched)
     [planned] = desk.agentctl("stop", launched.id, "--dry-run", "--json").json()["planned"]
     assert planned["pid"] == desk.process(launched.id).pid  # it has got no signal yet
     ran = desk.agentctl("stop", launched.id, "--json")
@@ -30,13 +30,13 @@ def test_stopped_while_the_model_speaks(desk: Desk) -> None:
     [proof] = ran.json()["stopped"]
     assert (proof["id"], proof["already"], proof["survivors"]) == (launched.id, False, [])
     assert proof["ended"] >= 1
-    desk.nobody_is_left()
+    desk.check_room_is_empty()
     if not desk.facts.late:  # else it has written nothing, and there is no session
         assert desk.row(launched.id)["outcome"] == desk.facts.endings["stop"][0]
 
 
 def test_stopped_while_a_command_runs(desk: Desk) -> None:
-    """Two of them, one put into a session of its own: neither is left behind. Once more is fine."""
+    """Two commands, one in a session of its own: both are ended. A second stop is no error."""
     errand, detached = desk.lab.errand(desk.work), desk.lab.errand(desk.work)
     command = f"setsid {detached.command} & {errand.command}"
     launched = desk.launches(f"[[tool={command}]] work")
@@ -49,14 +49,14 @@ def test_stopped_while_a_command_runs(desk: Desk) -> None:
     assert "0 survivors" in ran.lines[0]
     assert not errand.runs
     assert not detached.runs
-    desk.nobody_is_left()
+    desk.check_room_is_empty()
     again = desk.agentctl("stop", launched.id)
     assert again.code == 0
     assert again.lines == [f"{launched.id} had stopped already ({_how(ran.lines[0])})"]
 
 
 def test_stopped_from_its_own_shell(desk: Desk) -> None:
-    """The agent ends its commands, ours among them: we outlive that, and prove it."""
+    """The agent ends its commands, our stop among them: it survives that, and proves the stop."""
     errand, proof = desk.lab.errand(desk.work), desk.work / "proof"
     script = desk.work / "stop.sh"
     call = f"PYTHONPATH={SOURCES} exec {sys.executable} -m agentctl stop $(cat id) >proof"
@@ -67,12 +67,12 @@ def test_stopped_from_its_own_shell(desk: Desk) -> None:
     errand.finish()
     until(lambda: proof.exists() and "survivors" in proof.read_text(), "it is proven", PATIENCE)
     assert "0 survivors" in proof.read_text()
-    desk.nobody_is_left()
+    desk.check_room_is_empty()
     row = desk.row(launched.id)
     assert (row["outcome"], row["exit_code"]) == desk.facts.endings["stop"]
 
 
-def test_stopped_at_its_prompt_though_we_did_not_start_it(desk: Desk) -> None:
+def test_stopped_at_its_prompt_if_a_person_started_it(desk: Desk) -> None:
     actor = desk.lab.tui(cwd=desk.lab.work)
     actor.says("[[say=hello]]")
     actor.heard("answered")
@@ -85,16 +85,16 @@ def test_stopped_at_its_prompt_though_we_did_not_start_it(desk: Desk) -> None:
     ran = desk.agentctl("stop", session_id)
     assert ran.code == 0, ran
     assert "0 survivors" in ran.lines[0]
-    desk.nobody_is_left(but="tmux")
+    desk.check_room_is_empty(but="tmux")
     assert desk.row(session_id)["status"] == "stopped"
 
 
 def test_stopped_beside_another_in_a_container_of_its_own(desk: Desk) -> None:
-    """Both are process 1 where they are, and their commands name them by that number."""
+    """Both are process 1 in their container, and their commands name them by that number."""
     if desk.adapter != "opencode":
         pytest.skip("the commands of this agent know it by more than its pid")
-    with _contained(desk) as (agent, errand), _contained(desk) as (neighbour, its_errand):
-        assert agent.inner_pid() == neighbour.inner_pid() == 1
+    with _start_contained(desk) as (agent, errand), _start_contained(desk) as (neighbour, its_errand):
+        assert agent.read_inner_pid() == neighbour.read_inner_pid() == 1
         ran = desk.agentctl("stop", f"pid:{agent.pid}")
         assert ran.code == 0, ran
         assert "0 survivors" in ran.out
@@ -105,11 +105,11 @@ def test_stopped_beside_another_in_a_container_of_its_own(desk: Desk) -> None:
 
 
 @contextmanager
-def _contained(desk: Desk) -> Iterator[tuple[Process, Errand]]:
+def _start_contained(desk: Desk) -> Iterator[tuple[Process, Errand]]:
     """A headless agent as process 1 of a container, once its command runs."""
     errand = desk.lab.errand(desk.work)
-    _, prompt = marked(f"[[tool={errand.command}]] work")
-    started = subprocess.Popen(
+    _, prompt = make_prompt(f"[[tool={errand.command}]] work")
+    process = subprocess.Popen(
         [*UNSHARE, desk.lab.program, *desk.lab.recipe.headless(prompt)],
         env={**desk.lab.environ, "PWD": str(desk.work)},
         cwd=desk.work,
@@ -119,11 +119,11 @@ def _contained(desk: Desk) -> Iterator[tuple[Process, Errand]]:
     )
     try:
         errand.has_begun()
-        [agent] = [each for each in proc.read_table().values() if each.parent == started.pid]
+        [agent] = [each for each in proc.read_table().values() if each.parent == process.pid]
         yield agent, errand
     finally:
-        started.kill()
-        started.wait()
+        process.kill()
+        process.wait()
 
 
 def _how(line: str) -> str:

@@ -1,4 +1,4 @@
-"""The agent in this room is the pinned one, called as people call it; and it is a room."""
+"""The agent in this room is the pinned one, called as people call it; and this is a room."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def test_the_agent_says_its_pinned_version(tmp_path: Path) -> None:
     assert agent is not None
     command = shutil.which(agent.command)
     assert command == str(agent.commands / agent.command), "another one comes first on the PATH"
-    said = subprocess.run(
+    process = subprocess.run(
         [command, "--version"],
         env={"HOME": str(tmp_path), "PATH": os.environ["PATH"]},
         cwd=tmp_path,
@@ -31,8 +31,8 @@ def test_the_agent_says_its_pinned_version(tmp_path: Path) -> None:
         timeout=60,
         check=True,
     )
-    # Pi of old says it on standard error
-    assert agent.version in (said.stdout + said.stderr).split()
+    # pi-old prints it on standard error
+    assert agent.version in (process.stdout + process.stderr).split()
 
 
 def test_no_network_but_loopback_and_no_process_but_the_rooms() -> None:

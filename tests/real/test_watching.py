@@ -6,7 +6,7 @@ import pytest
 
 from tests.real.desk import Desk
 
-ASK = '{"bash": "ask"}'  # for OpenCode, which else does all unasked
+ASK = '{"bash": "ask"}'  # for OpenCode, which otherwise asks for nothing
 
 
 def test_following_a_turn_to_its_end(desk: Desk) -> None:
@@ -19,7 +19,7 @@ def test_following_a_turn_to_its_end(desk: Desk) -> None:
         logs.says(launched.mark)
         logs.says(errand.command)
         errand.finish()
-        desk.held(launched)
+        desk.wait_for_gate(launched)
         logs.says("done")  # what the command has printed
         assert launched.mark in desk.agentctl("peek", launched.id).out
         assert (logs.child.poll(), wait.child.poll()) == (None, None)
@@ -29,11 +29,11 @@ def test_following_a_turn_to_its_end(desk: Desk) -> None:
     assert "all is done" in desk.agentctl("peek", launched.id, "-n", "1").out
 
 
-def test_waiting_for_a_person_and_for_rest(desk: Desk) -> None:
-    """In its TUI, which we did not start."""
+def test_waiting_for_a_question_and_for_idle(desk: Desk) -> None:
+    """In a TUI that we did not start."""
     asking = desk.facts.asking
     if asking is None:
-        pytest.skip(f"{desk.adapter} asks nobody's permission: it never waits")
+        pytest.skip(f"{desk.adapter} asks for no permission: it never waits")
     actor = desk.lab.tui(OPENCODE_PERMISSION=ASK)
     actor.says(f"[[gate=%]] {asking.script.replace('FILE', '%.made')}")
     actor.heard("held")
@@ -41,9 +41,9 @@ def test_waiting_for_a_person_and_for_rest(desk: Desk) -> None:
     assert desk.agentctl("wait", who, "--for", "waiting", "--timeout", "1s").code == 124
     with desk.follows("wait", who, "--for", "waiting", "--timeout", "60s") as wait:
         actor.opens()
-        assert (wait.ends(), "waiting for permission" in wait.said()) == (0, True), wait.said()
+        assert (wait.ends(), "waiting for permission" in wait.text()) == (0, True), wait.text()
     with desk.follows("wait", who, "--for", "idle", "--timeout", "60s") as wait:
         actor.sees(asking.shows)
         actor.presses("Enter")
-        assert (wait.ends(), "idle" in wait.said()) == (0, True), wait.said()
+        assert (wait.ends(), "idle" in wait.text()) == (0, True), wait.text()
     assert (desk.lab.work / f"{actor.mark}.made").exists()

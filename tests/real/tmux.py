@@ -18,13 +18,13 @@ class Terminal:
         self, socket: Path, program: Sequence[str], environ: Mapping[str, str], cwd: str
     ) -> None:
         self._socket = str(socket)
-        given = [f"{name}={value}" for name, value in environ.items()]
+        variables = [f"{name}={value}" for name, value in environ.items()]
         size = ["-x", str(COLUMNS), "-y", str(LINES)]
         # `env -i … program` in several words: tmux then runs no shell, and the pane's process becomes it
         words = ["new-session", "-d", *size, "-c", cwd, "-P", "-F", "#{pane_id} #{pane_pid}"]
         self._tmux("start-server", ";", "set-option", "-g", "exit-empty", "off")
-        said = self._tmux(*words, "--", "/usr/bin/env", "-i", *given, *program)
-        self._pane, pid = said.split()
+        output = self._tmux(*words, "--", "/usr/bin/env", "-i", *variables, *program)
+        self._pane, pid = output.split()
         self.pid = int(pid)
 
     def screen(self) -> str:
@@ -50,11 +50,11 @@ class Terminal:
         self._tmux("kill-pane", "-t", self._pane, fails="")
 
     def _tmux(self, *words: str, fails: str | None = None) -> str:
-        """`fails`: the answer if tmux says no; None: that is an error."""
+        """`fails`: the answer if tmux fails; None: that is an error."""
         command = ["tmux", "-u", "-S", self._socket, "-f", "/dev/null", *words]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=30, check=False)
-        if done.returncode == 0:
-            return done.stdout
+        process = subprocess.run(command, capture_output=True, text=True, timeout=30, check=False)
+        if process.returncode == 0:
+            return process.stdout
         if fails is None:
-            raise RuntimeError(f"{shlex.join(command[:8])} …: {done.stderr.strip()}")
+            raise RuntimeError(f"{shlex.join(command[:8])} …: {process.stderr.strip()}")
         return fails

@@ -1,18 +1,18 @@
-"""The screen shows what a terminal would, and answers what programs ask of one."""
+"""The screen shows what a terminal would, and answers the queries of programs as one."""
 
 import pytest
 
 from agentctl.rehearsal.screen import UNFINISHED, Screen
 
 
-def shown(written: str, columns: int = 20, lines: int = 4) -> str:
+def render(text: str, columns: int = 20, lines: int = 4) -> str:
     screen = Screen(columns, lines)
-    screen.feed(written.encode())
+    screen.feed(text.encode())
     return screen.text
 
 
 @pytest.mark.parametrize(
-    ("written", "text"),
+    ("output", "text"),
     [
         ("one\r\ntwo", "one\ntwo"),
         ("one\rtwo", "two"),
@@ -56,14 +56,14 @@ def shown(written: str, columns: int = 20, lines: int = 4) -> str:
         ("gone\x1bcnew", "new"),
     ],
 )
-def test_it_shows_what_a_terminal_shows(written: str, text: str) -> None:
-    assert shown(written) == text
+def test_it_shows_what_a_terminal_shows(output: str, text: str) -> None:
+    assert render(output) == text
 
 
-def test_what_is_cut_in_two_is_put_together() -> None:
+def test_a_sequence_cut_into_bytes_is_put_together() -> None:
     screen = Screen(20, 4)
-    written = "\x1b[31m\N{HEAVY RIGHT-POINTING ANGLE QUOTATION MARK ORNAMENT}\x1b]0;a title\x07".encode()
-    for byte in written:
+    output = "\x1b[31m\N{HEAVY RIGHT-POINTING ANGLE QUOTATION MARK ORNAMENT}\x1b]0;a title\x07".encode()
+    for byte in output:
         screen.feed(bytes([byte]))
     assert (screen.text, screen.title) == (
         "\N{HEAVY RIGHT-POINTING ANGLE QUOTATION MARK ORNAMENT}",
@@ -71,14 +71,14 @@ def test_what_is_cut_in_two_is_put_together() -> None:
     )
 
 
-def test_a_sequence_without_an_end_hides_nothing_for_ever() -> None:
+def test_a_sequence_without_an_end_is_given_up() -> None:
     screen = Screen(20, 4)
     screen.feed(b"\x1b]0;" + b"x" * UNFINISHED + b"\x1b[Hhere")
     assert "here" in screen.text
 
 
 @pytest.mark.parametrize(
-    ("asked", "answer"),
+    ("query", "answer"),
     [
         ("ab\x1b[6n", "\x1b[1;3R"),
         ("ab\x1b[?6n", "\x1b[?1;3R"),
@@ -99,5 +99,5 @@ def test_a_sequence_without_an_end_hides_nothing_for_ever() -> None:
         ("\x1b[31mred", ""),
     ],
 )
-def test_it_answers_as_a_terminal_answers(asked: str, answer: str) -> None:
-    assert Screen(20, 4).feed(asked.encode()).decode() == answer
+def test_it_answers_as_a_terminal_answers(query: str, answer: str) -> None:
+    assert Screen(20, 4).feed(query.encode()).decode() == answer

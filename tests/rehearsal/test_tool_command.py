@@ -1,34 +1,34 @@
-"""A command whose beginning is seen and whose end is ours to say."""
+"""A command whose start is noticed, and whose end we choose."""
 
 import subprocess
 from pathlib import Path
 
-from agentctl.rehearsal.tool_command import Errand
+from agentctl.rehearsal.tool_command import ToolCommand
 
 DEADLINE = 20.0
 
 
-def test_it_is_seen_to_begin_and_let_end(tmp_path: Path) -> None:
-    errand = Errand(str(tmp_path))
-    assert not errand.begun(0)
-    tool = subprocess.Popen(errand.daring.split(), cwd=tmp_path)
-    assert errand.begun(DEADLINE)
+def test_its_start_is_noticed_and_its_end_is_ours(tmp_path: Path) -> None:
+    command = ToolCommand(str(tmp_path))
+    assert not command.wait_for_start(0)
+    tool = subprocess.Popen(command.writing_command.split(), cwd=tmp_path)
+    assert command.wait_for_start(DEADLINE)
     assert tool.poll() is None
-    assert errand.runs
-    errand.finish()
+    assert command.runs
+    command.finish()
     assert tool.wait(DEADLINE) == 0
     assert (tmp_path / "errand.copy").exists()
 
 
-def test_it_is_seen_to_be_killed(tmp_path: Path) -> None:
-    errand = Errand(str(tmp_path))
-    assert not errand.runs
-    tool = subprocess.Popen(errand.command.split(), cwd=tmp_path)
-    assert errand.begun(DEADLINE)
+def test_its_kill_is_noticed(tmp_path: Path) -> None:
+    command = ToolCommand(str(tmp_path))
+    assert not command.runs
+    tool = subprocess.Popen(command.command.split(), cwd=tmp_path)
+    assert command.wait_for_start(DEADLINE)
     tool.kill()
     tool.wait()
-    assert not errand.runs
+    assert not command.runs
 
 
 def test_one_that_never_began_needs_no_end(tmp_path: Path) -> None:
-    Errand(str(tmp_path)).finish()
+    ToolCommand(str(tmp_path)).finish()

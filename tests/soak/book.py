@@ -1,6 +1,6 @@
-"""What the driver did, and when: the truth that the soak's events, exits and deliveries are held to.
+"""What the driver did, and when. The soak's events, exits and deliveries are compared with this.
 
-All moments are of the monotonic clock, which no step of the other one moves.
+All moments are of the monotonic clock, which a step of the wall clock does not move.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any
 
 
 @dataclass
-class Held:
+class State:
     """A status that an agent was put into, and kept in."""
 
     status: str
@@ -30,16 +30,16 @@ class Run:
     process: str | None = None  # its address; None: the driver did not start it itself
     ready: float | None = None
     ending: float | None = None  # it surely lived until then
-    gone: float | None = None  # it surely was gone by then
+    gone_by: float | None = None  # it surely had ended by then
     code: int | None = None  # minus the signal; None: not known to the driver
     outcomes: frozenset[str] = frozenset()  # any of these is right
     launch: str | None = None
-    held: list[Held] = field(default_factory=list)
+    states: list[State] = field(default_factory=list)
 
     def lives(self, since: float) -> bool:
-        """Known to live now, and to have been there since before that moment."""
-        there = self.ready is not None and self.ready < since
-        return there and (self.ending is None or now() < self.ending)
+        """Whether it lives now, and was ready before that moment."""
+        was_ready = self.ready is not None and self.ready < since
+        return was_ready and (self.ending is None or now() < self.ending)
 
 
 @dataclass
@@ -47,9 +47,9 @@ class Launch:
     cwd: str
     called: float
     returned: float = 0.0
-    id: str | None = None  # None: it was not made
+    id: str | None = None  # None: agentctl made no launch
     exit: int | None = None  # of the verb
-    said: str = ""
+    message: str = ""
     run: Run | None = None
     expires: bool = False
     expected: str = "started"  # failed: the agent dies at once; refused: the directory is locked
@@ -86,10 +86,12 @@ class Book:
     fuses: list[Fuse] = field(default_factory=list)
     locks: list[Lock] = field(default_factory=list)
     watches: list[Watch] = field(default_factory=list)
-    full: list[tuple[float, float]] = field(default_factory=list)  # when the disk was
+    full: list[tuple[float, float]] = field(default_factory=list)  # when the disk was full
     steps: list[tuple[float, float]] = field(default_factory=list)  # of the clock: when, to what
     refused: list[str] = field(default_factory=list)  # verbs that failed for one of the troubles
-    wrong: list[str] = field(default_factory=list)  # what no later look can find out
+    wrong: list[str] = field(
+        default_factory=list
+    )  # complaints of the driver itself, made while it plays
     mutex: threading.Lock = field(default_factory=threading.Lock)
 
     def note(self, kind: str, entry: Any) -> Any:
@@ -105,21 +107,21 @@ class Book:
         with self.mutex:
             return any(a - margin < until and b + margin > since for a, b in self.full)
 
-    def watched(self, since: float, until: float) -> bool:
+    def was_watched(self, since: float, until: float) -> bool:
         """Whether one daemon watched through all of that, on a disk that was not full."""
         with self.mutex:
-            watched = any(
+            has_daemon = any(
                 w.ready is not None and w.ready <= since and (w.killed is None or w.killed >= until)
                 for w in self.watches
             )
-        return watched and not self.disk_was_full(since, until, margin=3.0)
+        return has_daemon and not self.disk_was_full(since, until, margin=3.0)
 
-    def stepped(self, since: float, until: float = float("inf")) -> bool:
+    def was_clock_set(self, since: float, until: float = float("inf")) -> bool:
         """Whether the clock was set meanwhile."""
         with self.mutex:
             return any(since <= at <= until for at, _ in self.steps)
 
-    def could_look(self, since: float, until: float, *, surely: bool) -> bool:
+    def can_look(self, since: float, until: float, *, surely: bool) -> bool:
         """Whether a daemon was there for some of that time; surely, if it was ready."""
         with self.mutex:
             return any(

@@ -15,14 +15,14 @@ STEP, STEPS = struct.Struct("dd"), 64  # when it was set, and what it is off by 
 class Clock:
     def __init__(self, path: Path) -> None:
         self.path = path
-        # who has these lives by it
+        # a program with these lives by this clock
         self.environ = {"PYTHONPATH": f"{STEPPED}:{SOURCES}", "SOAK_CLOCK": str(path)}
         self._count = 0
         path.write_bytes(bytes(STEPS * STEP.size))
         self.set(0.0)
 
     def set(self, offset: float) -> None:
-        """What it was before stays known: files were stamped by it."""
+        """Add a step. The steps before it stay in the file: files were stamped by them."""
         with open(self.path, "r+b") as file:
             file.seek(self._count * STEP.size)
             file.write(STEP.pack(time.time(), offset))

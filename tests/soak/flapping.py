@@ -1,4 +1,4 @@
-"""A receiver of webhooks that cannot make up its mind, and remembers all that came."""
+"""A receiver of webhooks that accepts, refuses, fails and hangs in turn, and remembers all that came."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ from tests.soak.scene import SECRET
 MOODS = ("accepting", "refusing", "accepting", "failing", "accepting", "hanging")
 
 
-class Got(NamedTuple):
+class Arrival(NamedTuple):
     delivery: str
     seq: int
     type: str
-    taken: bool
+    accepted: bool
     body: bytes
 
 
 class Flapping:
     def __init__(self) -> None:
-        self.got: list[Got] = []
+        self.arrivals: list[Arrival] = []
         self.wrong: list[str] = []
         self.mood = "accepting"
         self._server: Server | None = None
@@ -36,7 +36,7 @@ class Flapping:
         self._listen()
 
     def become(self, mood: str) -> None:
-        """Refusing: nobody listens at all."""
+        """Change the mood. Refusing: the port is closed."""
         self.mood = mood
         if mood == "refusing":
             self.close()
@@ -54,15 +54,17 @@ class Flapping:
         self._server.flapping = self
         threading.Thread(target=self._server.serve_forever, args=(0.05,), daemon=True).start()
 
-    def take(self, headers: Any, body: bytes, *, taken: bool) -> None:
-        told = json.loads(body)
-        self.got.append(Got(told["delivery_id"], told["seq"], told["hook_type"], taken, body))
-        if headers["X-Agentctl-Delivery"] != told["delivery_id"]:
-            self.wrong.append(f"delivery {told['delivery_id']}: another id in its header")
+    def take(self, headers: Any, body: bytes, *, accepted: bool) -> None:
+        message = json.loads(body)
+        self.arrivals.append(
+            Arrival(message["delivery_id"], message["seq"], message["hook_type"], accepted, body)
+        )
+        if headers["X-Agentctl-Delivery"] != message["delivery_id"]:
+            self.wrong.append(f"delivery {message['delivery_id']}: another id in its header")
         parts = dict(part.split("=", 1) for part in headers["X-Agentctl-Signature"].split(","))
         right = hmac.new(SECRET.encode(), parts["t"].encode() + b"." + body, hashlib.sha256).hexdigest()
         if not hmac.compare_digest(right, parts["v1"]):
-            self.wrong.append(f"delivery {told['delivery_id']}: its signature is wrong")
+            self.wrong.append(f"delivery {message['delivery_id']}: its signature is wrong")
 
 
 class Server(ThreadingHTTPServer):
@@ -82,8 +84,8 @@ class Handler(BaseHTTPRequestHandler):
         length = int(self.headers.get("Content-Length", 0))
         body = self.rfile.read(length)
         if len(body) < length:
-            return  # killed in the middle of it
-        flapping.take(self.headers, body, taken=mood == "accepting")
+            return  # the daemon was killed while it sent
+        flapping.take(self.headers, body, accepted=mood == "accepting")
         if mood == "hanging":
             while flapping.mood == "hanging":
                 time.sleep(0.1)

@@ -11,7 +11,7 @@ from agentctl.truth.event import Event
 from tests.soak.book import Book, now
 
 BEAT = 0.05  # seconds
-GRACE = 1.0  # of a process that has just begun, an end that is told may be of the one before
+GRACE = 1.0  # seconds; an end within them may be of the run before
 
 
 class Reader:
@@ -39,23 +39,25 @@ class Reader:
     def _read(self) -> None:
         began = now()
         try:
-            found = self._journal.new(10_000)
+            events = self._journal.read_new(10_000)
         except SourceError as error:
             if not self._book.disk_was_full(now() - 1, now(), margin=5):
                 self._book.note("wrong", f"the journal cannot be read: {error}")
             return
         moment, before, self._last = now(), self._last, began
-        for event in found:
+        for event in events:
             self.events.append((moment, event))
             if event.type == "session.stopped":
-                self._check_gone(event, before)
+                self._check_end(event, before)
 
-    def _check_gone(self, event: Event, moment: float) -> None:
-        """Told after its end and after that moment, so whoever was there by then, and lives, is none of
-        those that were told to have stopped. What it saw on a full disk a daemon tells later."""
-        moment = min([moment, *(began for began, ended in self._book.full if ended > moment - GRACE)])
+    def _check_end(self, event: Event, moment: float) -> None:
+        """The event was written after the end and after `moment`: a run that was ready before
+        `moment` and still lives is not the one that ended. What a daemon sees on a full disk it writes
+        later."""
+        full = self._book.full
+        moment = min([moment, *(since for since, until in full if until > moment - GRACE)])
         process = event.body["data"].get("process")
         for run in self._book.runs_of(event.subject or ""):
-            named = process is None or run.process in (None, process)
-            if named and run.lives(moment - GRACE):
-                self._book.note("wrong", f"event {event.seq}: {run} is told to have stopped, and lives")
+            is_subject = process is None or run.process in (None, process)
+            if is_subject and run.lives(moment - GRACE):
+                self._book.note("wrong", f"event {event.seq}: {run} is reported as stopped, and lives")

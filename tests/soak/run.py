@@ -1,10 +1,10 @@
 """The soak: many agents start, work and die at random while everything goes wrong around the daemon; at
-the end all that was told is held to the driver's book.
+the end all events are compared with the driver's book.
 
     python -m tests.soak.run --seconds 1800 --agents 50
 
 Plays in a room (own processes, own loopback, own /tmp): nothing outside is seen or signalled. Exit code
-0: all is accounted for. What was told and what the driver knew is kept in --keep DIR.
+0: all is accounted for. The events and the driver's book are written to --keep DIR.
 """
 
 from __future__ import annotations
@@ -37,22 +37,22 @@ QUIET = 120.0  # seconds for all to come to rest, at most
 
 
 class Soak:
-    def __init__(self, root: Path, given: argparse.Namespace) -> None:
-        self.seconds = seconds = given.seconds
-        seed, spared = given.seed, given.without
+    def __init__(self, root: Path, options: argparse.Namespace) -> None:
+        self.seconds = seconds = options.seconds
+        seed, spared = options.seed, options.without
         self.book, self.target = Book(), Flapping()
         self.scene = Scene(root, self.target.port)
         self.notes = self.scene.state / "state.db"
         random = Random(seed)
-        every = given.kill_every if "kill" not in spared else threading.TIMEOUT_MAX / 2
+        every = options.kill_every if "kill" not in spared else threading.TIMEOUT_MAX / 2
         self.keeper = Keeper(self.scene, self.book, every, random)
         self.troubles = Troubles(
             self.scene, self.book, self.target, seconds=seconds, random=random, spared=spared
         )
         self.reader = Reader(self.notes, self.book)
         # A start costs a second of a core: many begin more slowly, or the soak measures the machine.
-        pace = max(2.0, min(12.0, seconds / 12), min(seconds / 6, given.agents * 0.6))
-        self.slots = [Slot(n, self.scene, self.book, seed, pace) for n in range(given.agents)]
+        pace = max(2.0, min(12.0, seconds / 12), min(seconds / 6, options.agents * 0.6))
+        self.slots = [Slot(n, self.scene, self.book, seed, pace) for n in range(options.agents)]
 
     def play(self) -> None:
         self.reader.start()
@@ -70,32 +70,32 @@ class Soak:
         self.keeper.stop()
 
     def settle(self) -> None:
-        """Until nobody has anything left to do."""
+        """Wait until there is nothing left to do."""
         try:
-            until(self._quiet, "all is quiet", QUIET, beat=0.5)
+            until(self._is_quiet, "all is quiet", QUIET, beat=0.5)
         except TimeoutError:
             self.book.wrong.append(f"not quiet after {QUIET:g} s: {self._open()}")
         self.keeper.end()
         self.reader.stop()
 
-    def _quiet(self) -> bool:
-        """Nobody has anything to do, and nothing more is told: an end may not be clear at once."""
+    def _is_quiet(self) -> bool:
+        """Nothing to do, and no event for a while: the event of an end may come late."""
         last = self.reader.events[-1][0] if self.reader.events else 0.0
         return now() - last > reconcile.SETTLED and not any(self._open().values())
 
     def _open(self) -> dict[str, object]:
         others = [p for p in self._others() if p.comm != "agentctl-daemon"]
         return {
-            "deliveries": [one.pending for one in outbox.waiting(str(self.notes), time.time())],
-            "fuses": [fuse.id for fuse in fuses.lit(str(self.notes))],
-            "locks": [lock.directory for lock in locks.written(str(self.notes))],
+            "deliveries": [one.pending for one in outbox.list_lanes(str(self.notes), time.time())],
+            "fuses": [fuse.id for fuse in fuses.list_active(str(self.notes))],
+            "locks": [lock.directory for lock in locks.read_locks(str(self.notes))],
             "launches": self._rows("select id, pid from launch where finished_at is null"),
             "processes": [(p.pid, p.comm) for p in others],
         }
 
     def _others(self) -> list[proc.Process]:
-        """All in the room but its first process and ourselves."""
-        return [p for p in proc.read_table().values() if p.alive and p.pid not in (1, os.getpid())]
+        """Return all processes of the room except its first one and ourselves."""
+        return [p for p in proc.read_table().values() if p.is_alive and p.pid not in (1, os.getpid())]
 
     def _rows(self, query: str) -> list[tuple[object, ...]]:
         connection = sqlite3.connect(self.notes, timeout=10)
@@ -104,33 +104,35 @@ class Soak:
         finally:
             connection.close()
 
-    def complaints(self) -> list[str]:
-        book, told = self.book, self.reader.events
-        sent = [one for one, _ in outbox.listed(str(self.notes), "webhook", all_of_them=True)]
-        found = [*book.wrong, *self.target.wrong]
+    def find_complaints(self) -> list[str]:
+        book, events = self.book, self.reader.events
+        deliveries = [
+            one for one, _ in outbox.list_deliveries(str(self.notes), "webhook", all_of_them=True)
+        ]
+        complaints = [*book.wrong, *self.target.wrong]
         if self.troubles.happened != self.troubles.planned:
-            found.append(f"only {self.troubles.happened} of {self.troubles.planned} troubles came")
-        found += reconcile.journal(told)
-        found += reconcile.sessions(book, told)
-        found += reconcile.watching(book, told)
-        found += reconcile.launches(book, told, self.scene.hooks.read_text().splitlines())
-        found += reconcile.fuses(book, told, self.scene.burned.read_text().splitlines())
-        found += reconcile.locks(book, told)
-        found += reconcile.deliveries(told, sent, self.target.got)
-        found += reconcile.list_of_all(book, self.scene.ask("list", "-a")["sessions"])
-        if held := self.scene.ask("lock", "list")["locks"]:
-            found.append(f"still locked: {held}")
-        if left := self._others():
-            found.append(f"processes are left: {[(p.pid, p.comm) for p in left]}")
+            complaints.append(f"only {self.troubles.happened} of {self.troubles.planned} troubles came")
+        complaints += reconcile.check_journal(events)
+        complaints += reconcile.check_sessions(book, events)
+        complaints += reconcile.check_daemons(book, events)
+        complaints += reconcile.check_launches(book, events, self.scene.hooks.read_text().splitlines())
+        complaints += reconcile.check_fuses(book, events, self.scene.fired.read_text().splitlines())
+        complaints += reconcile.check_locks(book, events)
+        complaints += reconcile.check_deliveries(events, deliveries, self.target.arrivals)
+        complaints += reconcile.check_list(book, self.scene.ask("list", "-a")["sessions"])
+        if locks_left := self.scene.ask("lock", "list")["locks"]:
+            complaints.append(f"still locked: {locks_left}")
+        if processes := self._others():
+            complaints.append(f"processes are left: {[(p.pid, p.comm) for p in processes]}")
         for log in (self.scene.root / "daemon.err", self.scene.state / "daemon.log"):
             if "Traceback" in log.read_text():
-                found.append(f"a daemon failed: {log.read_text()[-3000:]}")
-        return found
+                complaints.append(f"a daemon failed: {log.read_text()[-3000:]}")
+        return complaints
 
     def summary(self) -> str:
         kinds = Counter(event.type for _, event in self.reader.events)
-        taken = len({got.delivery for got in self.target.got if got.taken})
-        book, told = self.book, ", ".join(f"{name} {count}" for name, count in sorted(kinds.items()))
+        accepted = len({each.delivery for each in self.target.arrivals if each.accepted})
+        book, types = self.book, ", ".join(f"{name} {count}" for name, count in sorted(kinds.items()))
         counts: dict[str, list[Any]] = {
             "runs of agents": book.runs,
             "launches": book.launches,
@@ -142,11 +144,13 @@ class Soak:
             "verbs refused for a trouble": book.refused,
         }
         lines = [", ".join(f"{len(entries)} {name}" for name, entries in counts.items())]
-        lines.append(f"{len(self.reader.events)} events: {told}")
-        seen = {event.subject for _, event in self.reader.events}
-        unseen = [run for run in book.runs if reconcile.brief(run) and run.session not in seen]
+        lines.append(f"{len(self.reader.events)} events: {types}")
+        subjects = {event.subject for _, event in self.reader.events}
+        unseen = [run for run in book.runs if reconcile.is_brief(run) and run.session not in subjects]
         lines.append(f"{len(unseen)} agents lived for less than a second and were not seen")
-        lines.append(f"{taken} deliveries taken, of {len(self.target.got)} tries that arrived")
+        lines.append(
+            f"{accepted} deliveries accepted, of {len(self.target.arrivals)} tries that arrived"
+        )
         return "\n".join(lines)
 
 
@@ -162,33 +166,33 @@ def main() -> int:
     )
     parser.add_argument("--seed", default=str(time.time_ns()))
     parser.add_argument("--keep", type=Path, help="keep the journal and the logs here")
-    given = parser.parse_args()
-    if not os.environ.get(sandbox.ROOM):
-        return _in_a_room(given.keep)
+    options = parser.parse_args()
+    if not os.environ.get(sandbox.IN_SANDBOX):
+        return _run_in_room(options.keep)
     with tempfile.TemporaryDirectory(prefix="soak-", ignore_cleanup_errors=True) as root:
-        _hear_no_agents(Path(root) / "agents.err")
-        soak = Soak(Path(root), given)
+        _silence_agents(Path(root) / "agents.err")
+        soak = Soak(Path(root), options)
         began = now()
         soak.play()
         soak.settle()
-        if given.keep is not None:
-            _keep(soak, given.keep)
-        found = soak.complaints()
-    print(f"seed {given.seed}, {given.agents} agents, {now() - began:.0f} s\n{soak.summary()}")
-    for each in found:
+        if options.keep is not None:
+            _keep_logs(soak, options.keep)
+        complaints = soak.find_complaints()
+    print(f"seed {options.seed}, {options.agents} agents, {now() - began:.0f} s\n{soak.summary()}")
+    for each in complaints:
         print(f"- {each}")
-    print(f"{len(found)} complaints" if found else "all is accounted for")
-    return 1 if found else 0
+    print(f"{len(complaints)} complaints" if complaints else "all is accounted for")
+    return 1 if complaints else 0
 
 
-def _hear_no_agents(log: Path) -> None:
-    """What they say on being interrupted is not what the soak says."""
+def _silence_agents(log: Path) -> None:
+    """Write the agents' standard error to a file: what they print when interrupted is no complaint."""
     sys.stderr = os.fdopen(os.dup(2), "w")
     with open(log, "wb") as file:
         os.dup2(file.fileno(), 2)
 
 
-def _keep(soak: Soak, where: Path) -> None:
+def _keep_logs(soak: Soak, where: Path) -> None:
     where.mkdir(parents=True, exist_ok=True)
     connection = sqlite3.connect(soak.notes)
     (where / "state.db").unlink(missing_ok=True)
@@ -200,22 +204,22 @@ def _keep(soak: Soak, where: Path) -> None:
         *soak.book.runs, *soak.book.launches, *soak.book.fuses, *soak.book.watches, *soak.book.locks,
         *soak.book.full, *soak.book.steps, *soak.book.refused,
     ])))  # fmt: skip
-    told = "\n".join(
+    events = "\n".join(
         f"{at:.3f} {e.seq} {e.type} {e.subject} {e.seen_at:.3f}" for at, e in soak.reader.events
     )
-    (where / "events").write_text(told)
+    (where / "events").write_text(events)
 
 
-def _in_a_room(keep: Path | None) -> int:
-    """This very program once more."""
-    if why := sandbox.obstacle():
+def _run_in_room(keep: Path | None) -> int:
+    """Run this program again in a room of its own."""
+    if why := sandbox.find_obstacle():
         print(f"no room to play in: {why}", file=sys.stderr)
-        return sandbox.NO_ROOM
-    kept = [str(keep)] if keep is not None else []
+        return sandbox.NO_SANDBOX
+    writable = [str(keep)] if keep is not None else []
     if keep is not None:
         keep.mkdir(parents=True, exist_ok=True)
     words = [sys.executable, "-m", "tests.soak.run", *sys.argv[1:]]
-    command = sandbox.words(words, kept)
+    command = sandbox.command_line(words, writable)
     return os.spawnv(os.P_WAIT, command[0], command)
 
 

@@ -25,44 +25,45 @@ class Scene:
         self.root, self.home = root, root / "home"
         self.state = root / "state"
         self.clock = Clock(root / "clock")
-        self.hooks, self.burned = root / "hooks", root / "burned"
+        self.hooks, self.fired = root / "hooks", root / "fired"
         for directory in (self.home, self.state, root / "work"):
             directory.mkdir(parents=True)
         _mount("-t", "tmpfs", "-o", f"size={ROOMY},mode=700", "tmpfs", str(self.state))
         self.hooks.touch()
-        self.burned.touch()
-        self.hand = threading.RLock()  # whoever has it, the clock is not set meanwhile
+        self.fired.touch()
+        self.hand = threading.RLock()  # held while the clock must not be set
         self.stages: dict[str, Stage] = {}
-        for made in stages():
-            self._add(made)
+        for stage_type in stages():
+            self._add(stage_type)
         self.environ = self._environ()
         for stage in self.stages.values():
             stage.environ = self.environ
         config = f'[webhooks.flapping]\nurl = "http://127.0.0.1:{port}/hook"\nsecret = "{SECRET}"\n'
         (self.state / "config.toml").write_text(f"{config}events = {json.dumps(WANTED)}\n")
 
-    def _add(self, made: type[Stage]) -> None:
-        stage = made(self.root)
+    def _add(self, stage_type: type[Stage]) -> None:
+        stage = stage_type(self.root)
         self.stages[stage.adapter] = stage
         if stage.adapter != "demo":  # which is built in
             program = stage.install()
-            said = program.read_text()
-            program.write_text(said.replace(f"PYTHONPATH={SOURCES}", f"PYTHONPATH={STEPPED}:{SOURCES}"))
+            text = program.read_text()
+            program.write_text(text.replace(f"PYTHONPATH={SOURCES}", f"PYTHONPATH={STEPPED}:{SOURCES}"))
 
     def _environ(self) -> dict[str, str]:
-        """Of all who play. Without a mark to confine them by: nobody else is in the room."""
-        given = {**next(iter(self.stages.values())).environ}
-        del given["AGENTCTL_CONFINE"]
+        """The environment of every program. The room confines the fakes, so they need no mark for it."""
+        environ = {**next(iter(self.stages.values())).environ}
+        del environ["AGENTCTL_CONFINE"]
         return {
-            **given,
+            **environ,
             "PATH": f"{self.root}/bin:/usr/bin:/bin",
             **self.clock.environ,
             "PYTHONDONTWRITEBYTECODE": "1",
-            "AGENTCTL_NO_DAEMON": "1",  # the driver starts them, and has a book of that
+            "AGENTCTL_NO_DAEMON": "1",  # the driver starts the daemons, and records each
         }
 
     def call(self, *words: str) -> Ran:
-        return agentctl_in(self.environ, *words, cwd=str(self.root))
+        """Each time in a new interpreter: a zygote does not know the soak's clock, and never ends."""
+        return agentctl_in(self.environ, *words, cwd=str(self.root), before=("/usr/bin/env",))
 
     def ask(self, *words: str) -> dict[str, Any]:
         ran = self.call(*words, "--json")
@@ -71,18 +72,18 @@ class Scene:
         return ran.json()
 
     def place(self, name: str) -> Path:
-        made = self.root / "work" / name
-        made.mkdir()
-        return made
+        place = self.root / "work" / name
+        place.mkdir()
+        return place
 
     def fill_disk(self) -> None:
-        """To the last block: made as small as what is on it, which takes no memory."""
+        """Fill it to the last block: shrink it to what is on it, which takes no memory."""
         while True:
             status = os.statvfs(self.state)
             used = (status.f_blocks - status.f_bfree) * status.f_frsize
             try:
                 _mount("-o", f"remount,size={max(used, status.f_frsize)}", str(self.state))
-            except subprocess.CalledProcessError:  # somebody has written in between
+            except subprocess.CalledProcessError:  # a program wrote in between
                 continue
             return
 

@@ -1,4 +1,4 @@
-"""The soak's own clock: a file keeps the time of day by which it was written."""
+"""The soak's own clock moves stamps and the time of day."""
 
 import os
 import struct
@@ -9,23 +9,23 @@ from pathlib import Path
 
 from tests.soak.clock import STEPPED
 
-TELL = """
+PRINT_TIMES = """
 import os, sys, time
 for path in sys.argv[1:]:
-    told = os.stat(path)
-    print(told.st_mtime, told.st_mtime_ns, told[8], told.st_size)
+    status = os.stat(path)
+    print(status.st_mtime, status.st_mtime_ns, status[8], status.st_size)
 print(time.time(), time.clock_gettime(time.CLOCK_BOOTTIME))
 """
 
 
-def test_stamps_and_time_of_day_are_off_by_what_the_clock_was_then(tmp_path: Path) -> None:
+def test_stamps_and_time_of_day_move_by_the_offset_of_their_moment(tmp_path: Path) -> None:
     before, after, clock = tmp_path / "before", tmp_path / "after", tmp_path / "clock"
     before.write_text("a")
     after.write_text("ab")
     os.utime(before, (1000.0, 1000.0))
     clock.write_bytes(struct.pack("6d", 1.0, 0.0, 2000.0, 3600.0, 0.0, 0.0))
     ran = subprocess.run(
-        [sys.executable, "-c", TELL, str(before), str(after)],
+        [sys.executable, "-c", PRINT_TIMES, str(before), str(after)],
         env={"PYTHONPATH": STEPPED, "SOAK_CLOCK": str(clock)},
         capture_output=True,
         text=True,

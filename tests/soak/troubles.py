@@ -12,7 +12,7 @@ from tests.soak.book import Book, Watch, now
 from tests.soak.flapping import MOODS, Flapping
 from tests.soak.scene import Scene
 
-PATIENCE = 30.0  # seconds for a daemon to say that it is ready
+PATIENCE = 30.0  # seconds for a daemon to become ready
 HOUR = 3600.0
 
 
@@ -29,7 +29,7 @@ class Keeper:
         self._thread.start()
 
     def stop(self) -> None:
-        """From now on it is not killed any more."""
+        """From now on the daemon is not killed any more."""
         self._over.set()
         self._thread.join()
 
@@ -51,19 +51,19 @@ class Keeper:
             self._begin()
 
     def _begin(self) -> None:
-        while not self._began():
+        while not self._start_once():
             if not self._book.disk_was_full(now() - 1, now(), margin=2.0):
                 self._book.note("wrong", "the daemon does not start")
             self._over.wait(1.0)
 
-    def _began(self) -> bool:
+    def _start_once(self) -> bool:
         theirs, ours = os.pipe()
         began = now()
         self._child = self._scene.daemon(ours, self._errors)
         watch = Watch(self._child.pid, began)
         os.close(ours)
-        with os.fdopen(theirs, "rb") as said:
-            word = said.readline()
+        with os.fdopen(theirs, "rb") as pipe:
+            word = pipe.readline()
         if word != b"ok\n":
             self._child.wait()
             self._book.note("refused", f"daemon: {word.decode()}")
@@ -74,7 +74,7 @@ class Keeper:
 
 
 class Troubles:
-    """Everything that happens once, in its time, and the moods of the webhooks' target."""
+    """Each trouble, once, at its time, and the moods of the webhooks' target."""
 
     def __init__(
         self,
@@ -117,12 +117,12 @@ class Troubles:
 
     def _follow(self) -> None:
         began = now()
-        for at, happens in self._plan:
+        for at, cause in self._plan:
             if self._over.wait(max(0.0, began + at - now())):
                 return
             try:
-                happens()
-            except Exception as error:  # noqa: BLE001 - a trouble that does not come is a soak of nothing
+                cause()
+            except Exception as error:  # noqa: BLE001 - without its troubles the soak proves nothing
                 self._book.note("wrong", f"no trouble: {type(error).__name__}: {error}")
                 return
             self.happened += 1

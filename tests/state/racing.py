@@ -11,7 +11,7 @@ from agentctl.errors import AgentctlError, Refused
 from agentctl.state import launch_writes, locks
 from agentctl.system import proc
 from agentctl.truth.model import Launch
-me = proc.read_process(os.getpid(), proc.boot_id()).identity
+me = proc.read_process(os.getpid(), proc.read_boot_id()).identity
 print("ready", flush=True)
 sys.stdin.readline()
 try:
@@ -25,10 +25,10 @@ sys.stdin.readline()
 """
 
 
-def race(number: int, deed: str, *words: str) -> list[str]:
-    """What each of them says: `won`, or the error. All live until the last has spoken: a lock is held
-    only as long as its owner lives. In the deed, `words` is sys.argv[1:]."""
-    program = f"{_BEFORE}    {deed}\n{_AFTER}"
+def race(number: int, code: str, *words: str) -> list[str]:
+    """Return what each of them prints: `won`, or the error. All live until the last has printed: a lock
+    is held only as long as its owner lives. In the code, `words` is sys.argv[1:]."""
+    program = f"{_BEFORE}    {code}\n{_AFTER}"
     runners = [
         subprocess.Popen(
             [sys.executable, "-S", "-c", program, *words],
@@ -42,13 +42,13 @@ def race(number: int, deed: str, *words: str) -> list[str]:
     try:
         assert {_line(runner) for runner in runners} == {"ready"}
         for runner in runners:
-            _word(runner)
-        told = [_line(runner) for runner in runners]
+            _send_line(runner)
+        lines = [_line(runner) for runner in runners]
     finally:
         for runner in runners:
             runner.communicate(timeout=60)  # closes its input, and it ends
     assert {runner.returncode for runner in runners} == {0}
-    return told
+    return lines
 
 
 def _line(runner: subprocess.Popen[str]) -> str:
@@ -56,7 +56,7 @@ def _line(runner: subprocess.Popen[str]) -> str:
     return runner.stdout.readline().strip()
 
 
-def _word(runner: subprocess.Popen[str]) -> None:
+def _send_line(runner: subprocess.Popen[str]) -> None:
     assert runner.stdin is not None
     runner.stdin.write("\n")
     runner.stdin.flush()

@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 from agentctl.state import launch_writes, locks
-from agentctl.system.proc import boot_id, read_process
+from agentctl.system.proc import read_boot_id, read_process
 from agentctl.truth.model import Launch
 
 LAST_PID = Path("/proc/sys/kernel/ns_last_pid")
@@ -15,22 +15,24 @@ LAST_PID = Path("/proc/sys/kernel/ns_last_pid")
 def main(path: str, work: str) -> None:
     LAST_PID.write_text("2000")
     first = subprocess.Popen(["sleep", "60"])
-    identity = read_process(first.pid, boot_id()).identity
-    launch_writes.begin(path, Launch("1a", identity, cwd=work))
-    assert [lock.launch_id for lock in locks.held(path)] == ["1a"]
+    identity = read_process(first.pid, read_boot_id()).identity
+    launch_writes.begin_launch(path, Launch("1a", identity, cwd=work))
+    assert [lock.launch_id for lock in locks.list_held(path)] == ["1a"]
     first.kill()
     first.wait()
-    while True:  # the start is told in ticks: within the same one it would be the same process
+    while True:  # starts are counted in ticks: within one tick it would be the same process
         LAST_PID.write_text(str(first.pid - 1))
         second = subprocess.Popen(["sleep", "60"])
         assert second.pid == first.pid, f"pid {second.pid} instead of {first.pid}"
-        if read_process(second.pid, boot_id()).identity != identity:
+        if read_process(second.pid, read_boot_id()).identity != identity:
             break
         second.kill()
         second.wait()
-    assert locks.held(path) == []
-    launch_writes.begin(path, Launch("2b", read_process(second.pid, boot_id()).identity, cwd=work))
-    assert [lock.launch_id for lock in locks.held(path)] == ["2b"]
+    assert locks.list_held(path) == []
+    launch_writes.begin_launch(
+        path, Launch("2b", read_process(second.pid, read_boot_id()).identity, cwd=work)
+    )
+    assert [lock.launch_id for lock in locks.list_held(path)] == ["2b"]
     second.kill()
     second.wait()
     print("the newcomer inherits nothing")

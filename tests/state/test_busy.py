@@ -1,4 +1,4 @@
-"""Another has our database to itself: it is waited for, unless it is suspended."""
+"""Another process has our database to itself: we wait for it, unless it is suspended."""
 
 import os
 import signal
@@ -11,17 +11,17 @@ from pathlib import Path
 
 import pytest
 
-from agentctl.errors import Passing
+from agentctl.errors import Temporary
 from agentctl.state import busy, db
 from agentctl.system import proc
-from agentctl.system.identity import ProcessIdentity
 from agentctl.system.pidfd import Handle
+from agentctl.system.proc import ProcessIdentity
 from tests.daemon.serving import home_of
 from tests.fakes.demo import DemoStage
 from tests.running import agentctl_of, environ_of
 from tests.waiting import DEADLINE, until
 
-# Writes, and stops in the middle of it until it is told to go on.
+# Begins to write, and waits for a line before it goes on.
 WRITES = """
 import sys
 from agentctl.state import db
@@ -39,7 +39,7 @@ with db.transaction(sys.argv[1]) as connection:
 class Writer:
     def __init__(self, child: "subprocess.Popen[bytes]") -> None:
         self._child = child
-        self.identity: ProcessIdentity = proc.read_process(child.pid, proc.boot_id()).identity
+        self.identity: ProcessIdentity = proc.read_process(child.pid, proc.read_boot_id()).identity
 
     def suspend(self) -> None:
         self._signal(signal.SIGSTOP)
@@ -59,8 +59,8 @@ class Writer:
 
 
 @contextmanager
-def started(stage: DemoStage, *words: str) -> Iterator[Writer]:
-    """In the middle of its writing; ended when the test is done with it."""
+def run_writer(stage: DemoStage, *words: str) -> Iterator[Writer]:
+    """A writer in the middle of a transaction, which ends with the test."""
     with subprocess.Popen(
         [sys.executable, "-c", WRITES, *words],
         env=environ_of(stage),
@@ -77,85 +77,89 @@ def started(stage: DemoStage, *words: str) -> Iterator[Writer]:
 
 @pytest.fixture
 def path(tmp_path: Path) -> str:
-    made = str(tmp_path / "state.db")
-    db.open_writable(made).close()
-    return made
+    file = str(tmp_path / "state.db")
+    db.open_writable(file).close()
+    return file
 
 
 @pytest.fixture
 def writer(stage: DemoStage, path: str) -> Iterator[Writer]:
-    with started(stage, path) as process:
+    with run_writer(stage, path) as process:
         yield process
 
 
-def test_nobody_has_it(path: str) -> None:
-    assert busy.holder(path) is None
-    assert busy.holder(f"{path} that is not there") is None
+def test_a_free_database_has_no_holder(path: str) -> None:
+    assert busy.find_holder(path) is None
+    assert busy.find_holder(f"{path} that is not there") is None
 
 
-def test_who_has_it_is_the_kernels_word(path: str, writer: Writer) -> None:
-    found = busy.holder(path)
-    assert found is not None
-    assert (found.identity, found.suspended) == (writer.identity, False)
+def test_the_process_that_writes_is_the_holder(path: str, writer: Writer) -> None:
+    holder = busy.find_holder(path)
+    assert holder is not None
+    assert (holder.identity, holder.is_suspended) == (writer.identity, False)
     writer.suspend()
-    found = busy.holder(path)
-    assert found is not None
-    assert found.suspended
+    holder = busy.find_holder(path)
+    assert holder is not None
+    assert holder.is_suspended
     writer.go_on()
     writer.finish()
-    until(lambda: busy.holder(path) is None, "it has written")
+    until(lambda: busy.find_holder(path) is None, "it has written")
 
 
-def test_also_by_a_link(path: str, writer: Writer, tmp_path: Path) -> None:
+def test_the_holder_is_found_through_a_link(path: str, writer: Writer, tmp_path: Path) -> None:
     (tmp_path / "link").symlink_to(tmp_path)
-    found = busy.holder(str(tmp_path / "link" / "state.db"))
-    assert found is not None
-    assert found.identity == writer.identity
+    holder = busy.find_holder(str(tmp_path / "link" / "state.db"))
+    assert holder is not None
+    assert holder.identity == writer.identity
 
 
-def test_who_is_suspended_is_not_waited_for(path: str, writer: Writer) -> None:
-    writer.suspend()
-    told_who = f"pid {writer.identity.pid}, which is suspended"
-    with pytest.raises(Passing, match=told_who) as told, db.transaction(path):
-        pass
-    assert told.value.hint == f"kill -CONT {writer.identity.pid}"
-
-
-def test_who_is_slow_is_waited_for(path: str, writer: Writer, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_suspended_holder_is_not_waited_for(
+    path: str, writer: Writer, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(busy, "SLICE", 0.05)
-    done = threading.Event()
+    writer.suspend()
+    message = f"pid {writer.identity.pid}, which is suspended"
+    with pytest.raises(Temporary, match=message) as caught, db.transaction(path):
+        pass
+    assert caught.value.hint == f"kill -CONT {writer.identity.pid}"
+
+
+def test_a_slow_holder_is_waited_for(path: str, writer: Writer, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(busy, "SLICE", 0.05)
+    has_written = threading.Event()
 
     def write() -> None:
         with db.transaction(path) as connection:
             assert connection.execute("select * from half").fetchall() == []
-        done.set()
+        has_written.set()
 
-    waits = threading.Thread(target=write)
-    waits.start()
-    assert not done.wait(0.3)
+    thread = threading.Thread(target=write)
+    thread.start()
+    assert not has_written.wait(0.3)
     writer.finish()
-    waits.join(DEADLINE)
-    assert done.is_set()
+    thread.join(DEADLINE)
+    assert has_written.is_set()
 
 
-def test_who_takes_too_long_is_named(path: str, writer: Writer) -> None:
-    told_who = f"pid {writer.identity.pid}, has held it for too long"
-    with pytest.raises(Passing, match=told_who), db.transaction(path, 0.1):
+def test_a_holder_that_takes_too_long_is_named(path: str, writer: Writer) -> None:
+    message = f"pid {writer.identity.pid}, has held it for too long"
+    with pytest.raises(Temporary, match=message), db.transaction(path, 0.1):
         pass
 
 
-def test_a_connection_waits_as_long_afterwards_as_before(path: str) -> None:
+def test_a_transaction_leaves_the_timeout_of_its_connection(path: str) -> None:
     connection = db.open_writable(path, 7.0)
-    with db.step(connection, path):
+    with db.begin_transaction(connection, path):
         assert connection.execute("pragma busy_timeout").fetchone() == (7000,)
     connection.close()
 
 
+@pytest.mark.slow
 def test_a_launch_names_a_suspended_daemon_and_its_restart_helps(stage: DemoStage) -> None:
     home = home_of(stage)
     os.makedirs(home)
     launch = ("launch", "demo", "-p", "exit 0", "--cwd", str(stage.work))
-    with started(stage, f"{home}/state.db", home) as daemon:
+    with run_writer(stage, f"{home}/state.db", home) as daemon:
         daemon.suspend()
         ran = agentctl_of(stage, *launch)
         assert (ran.code, ran.out) == (1, "")

@@ -14,7 +14,7 @@ from agentctl.state import cache as module
 from agentctl.state.cache import Cache
 from tests.running import SOURCES
 
-SAID = ("/w", None, "a prompt \ud800 漢", 1.5, (1, 2), [("idle", 17)])
+FACTS = ("/w", None, "a prompt \ud800 漢", 1.5, (1, 2), [("idle", 17)])
 LONG_AGO = 1_000_000_000
 
 
@@ -36,9 +36,9 @@ def _stamp(transcript: Path) -> tuple[int, ...]:
     return status.st_ino, status.st_size, status.st_mtime_ns
 
 
-def _remember(place: str, transcript: Path, said: Any = SAID) -> None:
+def _remember(place: str, transcript: Path, facts: Any = FACTS) -> None:
     with Cache(place) as cache:
-        cache.remember(str(transcript), _stamp(transcript), transcript.stat().st_mtime, said)
+        cache.remember(str(transcript), _stamp(transcript), transcript.stat().st_mtime, facts)
 
 
 def _recall(place: str, transcript: Path) -> Any:
@@ -46,10 +46,10 @@ def _recall(place: str, transcript: Path) -> Any:
         return cache.recall(str(transcript), _stamp(transcript))
 
 
-def test_it_remembers(place: str, transcript: Path) -> None:
+def test_facts_are_remembered(place: str, transcript: Path) -> None:
     assert _recall(place, transcript) is None
     _remember(place, transcript)
-    assert _recall(place, transcript) == SAID
+    assert _recall(place, transcript) == FACTS
 
 
 def test_its_files_are_private(place: str, transcript: Path) -> None:
@@ -65,9 +65,9 @@ def test_its_files_are_private(place: str, transcript: Path) -> None:
 @pytest.mark.parametrize("other", [(1, 2, 4), (1, 2), (1, 2, 3, b""), ()])
 def test_another_stamp_is_another_file(place: str, other: tuple[object, ...]) -> None:
     with Cache(place) as cache:
-        cache.remember("/s", (1, 2, 3), LONG_AGO, SAID)
+        cache.remember("/s", (1, 2, 3), LONG_AGO, FACTS)
     with Cache(place) as cache:
-        assert cache.recall("/s", (1, 2, 3)) == SAID
+        assert cache.recall("/s", (1, 2, 3)) == FACTS
         assert cache.recall("/s", other) is None
         assert cache.recall("/t", (1, 2, 3)) is None
 
@@ -79,12 +79,12 @@ def test_a_file_that_has_just_changed_is_not_remembered(place: str, transcript: 
     assert _recall(place, transcript) is None
 
 
-def test_deleted_it_starts_anew(place: str, transcript: Path) -> None:
+def test_a_deleted_cache_starts_empty(place: str, transcript: Path) -> None:
     _remember(place, transcript)
     Path(place).unlink()
     assert _recall(place, transcript) is None
     _remember(place, transcript)
-    assert _recall(place, transcript) == SAID
+    assert _recall(place, transcript) == FACTS
 
 
 @pytest.mark.parametrize(
@@ -92,34 +92,34 @@ def test_deleted_it_starts_anew(place: str, transcript: Path) -> None:
     [b"", b"\0" * 5000, b"not a database\n" * 500, b"SQLite format 3\0" + b"\xff" * 8000],
     ids=["empty", "zeros", "text", "half a header"],
 )
-def test_rubbish_is_forgotten_and_written_anew(place: str, transcript: Path, rubbish: bytes) -> None:
+def test_rubbish_is_replaced(place: str, transcript: Path, rubbish: bytes) -> None:
     Path(place).parent.mkdir()
     Path(place).write_bytes(rubbish)
     assert _recall(place, transcript) is None
     _remember(place, transcript)
-    assert _recall(place, transcript) == SAID
+    assert _recall(place, transcript) == FACTS
 
 
-def test_any_damage_costs_memory_only(place: str, transcript: Path) -> None:
+def test_damage_never_changes_a_fact(place: str, transcript: Path) -> None:
     _remember(place, transcript)
     whole = Path(place).read_bytes()
     for cut in range(0, len(whole), 512):
         Path(place).write_bytes(whole[:cut])
-        assert _recall(place, transcript) in (None, SAID)
+        assert _recall(place, transcript) in (None, FACTS)
         Path(place).write_bytes(whole[:cut] + b"\xee" * 256 + whole[cut + 256 :])
-        assert _recall(place, transcript) in (None, SAID)
+        assert _recall(place, transcript) in (None, FACTS)
 
 
 @pytest.mark.parametrize("entry", [None, (), (1,), (1, 2), 7, "word", "ab", (1, 2, 3)])
-def test_a_strange_entry_is_read_anew(place: str, transcript: Path, entry: Any) -> None:
+def test_a_strange_entry_is_replaced(place: str, transcript: Path, entry: Any) -> None:
     Path(place).parent.mkdir()
-    module.save(place, {str(transcript): entry})
+    module.save_entries(place, {str(transcript): entry})
     assert _recall(place, transcript) is None
     _remember(place, transcript)
-    assert _recall(place, transcript) == SAID
+    assert _recall(place, transcript) == FACTS
 
 
-def test_a_single_bit_costs_memory_only(place: str, transcript: Path) -> None:
+def test_a_flipped_bit_is_noticed(place: str, transcript: Path) -> None:
     _remember(place, transcript)
     whole = Path(place).read_bytes()
     for index in range(len(whole)):
@@ -127,13 +127,13 @@ def test_a_single_bit_costs_memory_only(place: str, transcript: Path) -> None:
         assert _recall(place, transcript) is None
 
 
-def test_what_is_no_mapping_is_forgotten(place: str, transcript: Path) -> None:
+def test_a_cache_that_is_no_mapping_is_forgotten(place: str, transcript: Path) -> None:
     Path(place).parent.mkdir()
-    module.save(place, [1, 2])  # type: ignore[arg-type]
+    module.save_entries(place, [1, 2])  # type: ignore[arg-type]
     assert _recall(place, transcript) is None
 
 
-def test_a_fact_that_is_no_plain_value_is_not_kept(place: str, transcript: Path) -> None:
+def test_a_fact_that_is_no_plain_value_is_not_stored(place: str, transcript: Path) -> None:
     _remember(place, transcript, (Path("/w"),))
     assert _recall(place, transcript) is None
 
@@ -145,18 +145,18 @@ def test_an_older_format_is_forgotten(
     monkeypatch.setattr(module, "FORMAT", module.FORMAT + 1)
     assert _recall(place, transcript) is None
     _remember(place, transcript)
-    assert _recall(place, transcript) == SAID
+    assert _recall(place, transcript) == FACTS
 
 
-def test_a_database_in_its_place_heals(place: str, transcript: Path) -> None:
-    """As the cache of an older version was."""
+def test_a_database_in_its_place_is_replaced(place: str, transcript: Path) -> None:
+    """The cache of an older version was one."""
     Path(place).parent.mkdir()
     with sqlite3.connect(place) as connection:
         connection.execute("create table facts (path, said)")
     connection.close()
     assert _recall(place, transcript) is None
     _remember(place, transcript)
-    assert _recall(place, transcript) == SAID
+    assert _recall(place, transcript) == FACTS
 
 
 def test_a_directory_in_its_place(place: str, transcript: Path) -> None:
@@ -183,7 +183,7 @@ def test_a_full_disk_leaves_the_old_one(
     monkeypatch.setattr(os, "replace", full)
     _remember(place, transcript, ("/other",))
     monkeypatch.undo()
-    assert _recall(place, transcript) == SAID
+    assert _recall(place, transcript) == FACTS
     assert os.listdir(Path(place).parent) == ["cache"]
 
 
@@ -192,21 +192,21 @@ def test_a_name_that_is_no_utf8(place: str, tmp_path: Path) -> None:
     Path(path).write_text("{}\n")
     os.utime(path, (LONG_AGO, LONG_AGO))
     _remember(place, Path(path))
-    assert _recall(place, Path(path)) == SAID
+    assert _recall(place, Path(path)) == FACTS
 
 
 def test_a_directory_with_odd_characters(tmp_path: Path, transcript: Path) -> None:
     place = str(tmp_path / "50% off? #1" / "cache")
     _remember(place, transcript)
-    assert _recall(place, transcript) == SAID
+    assert _recall(place, transcript) == FACTS
 
 
 def test_a_large_inode(place: str) -> None:
     stamp = ((1 << 64) - 5, 3, LONG_AGO * 10**9)  # as some network file systems number them
     with Cache(place) as cache:
-        cache.remember("/s", stamp, LONG_AGO, SAID)
+        cache.remember("/s", stamp, LONG_AGO, FACTS)
     with Cache(place) as cache:
-        assert cache.recall("/s", stamp) == SAID
+        assert cache.recall("/s", stamp) == FACTS
 
 
 _WRITER = """
@@ -216,8 +216,8 @@ place, path, number = sys.argv[1:]
 sys.stdin.readline()
 for turn in range(20):
     with Cache(place) as cache:
-        known = cache.recall(path, (1, 2, 3))
-        assert known is None or known.startswith("/w"), known
+        facts = cache.recall(path, (1, 2, 3))
+        assert facts is None or facts.startswith("/w"), facts
         cache.remember(path, (1, 2, 3), 0.0, "/w" + number)
 """
 
@@ -231,37 +231,35 @@ def test_many_writers_at_once(place: str, transcript: Path) -> None:
         )
         for number in range(8)
     ]
-    told = [writer.communicate(b"\n", timeout=60)[1] for writer in writers]
-    assert [writer.returncode for writer in writers] == [0] * 8, told
+    errors = [writer.communicate(b"\n", timeout=60)[1] for writer in writers]
+    assert [writer.returncode for writer in writers] == [0] * 8, errors
     with Cache(place) as cache:
         assert cache.recall(str(transcript), (1, 2, 3)).startswith("/w")
 
 
-def test_what_files_said_that_are_gone_can_be_forgotten(
-    place: str, transcript: Path, tmp_path: Path
-) -> None:
-    gone = tmp_path / "gone.jsonl"
-    gone.write_text("{}\n")
-    os.utime(gone, (LONG_AGO, LONG_AGO))
+def test_facts_of_deleted_files_can_be_forgotten(place: str, transcript: Path, tmp_path: Path) -> None:
+    deleted = tmp_path / "gone.jsonl"
+    deleted.write_text("{}\n")
+    os.utime(deleted, (LONG_AGO, LONG_AGO))
     _remember(place, transcript)
-    _remember(place, gone)
+    _remember(place, deleted)
     assert module.forget_absent(place) == 0
-    gone.unlink()
+    deleted.unlink()
     assert module.forget_absent(place, dry_run=True) == 1
     assert module.forget_absent(place) == 1
     assert module.forget_absent(place) == 0
-    assert _recall(place, transcript) == SAID
+    assert _recall(place, transcript) == FACTS
 
 
-def test_a_file_that_cannot_be_asked_about_is_kept(place: str, transcript: Path) -> None:
+def test_facts_of_a_file_that_cannot_be_examined_are_kept(place: str, transcript: Path) -> None:
     loop = transcript.parent / "loop"
     loop.symlink_to("loop")
-    entry = ((1, 2, 3), SAID)
+    entry = ((1, 2, 3), FACTS)
     _remember(place, transcript)
-    module.save(place, {str(loop): entry, "a\0b": entry})
+    module.save_entries(place, {str(loop): entry, "a\0b": entry})
     assert module.forget_absent(place) == 0
 
 
-def test_without_a_cache_nothing_is_made(place: str) -> None:
+def test_without_a_cache_nothing_is_created(place: str) -> None:
     assert module.forget_absent(place) == 0
     assert not Path(place).exists()

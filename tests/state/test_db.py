@@ -1,4 +1,4 @@
-"""Our database: made once, brought up to date in order, private."""
+"""Our database: created once, migrated in order, private."""
 
 import os
 import sqlite3
@@ -6,30 +6,22 @@ from pathlib import Path
 from typing import cast
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from agentctl.errors import Gone, Malformed, Passing, Unsupported
-from agentctl.state import (
-    db,
-    fuses,
-    journal,
-    launch_writes,
-    launches,
-    locks,
-    notified,
-    outbox,
-    remains,
-    targets,
-)
-from agentctl.state.fuse import Action
+from agentctl.errors import Gone, Malformed, Temporary, Unsupported
+from agentctl.state import db, fuses, journal, launch_writes, launches, locks, outbox, schema
+from agentctl.state.db import is_utf8, path_to_text, text_to_path
+from agentctl.state.fuses import Action
 from agentctl.system import proc
 from agentctl.truth.event import Event
 from agentctl.truth.model import HookRun, Launch
 
 
-def test_it_is_made_private_and_up_to_date(path: str) -> None:
+def test_a_new_database_is_private_and_up_to_date(path: str) -> None:
     connection = db.open_writable(path)
     try:
-        assert db.version(connection) == len(db.MIGRATIONS)
+        assert db.read_version(connection) == len(schema.MIGRATIONS)
         assert connection.execute("pragma journal_mode").fetchone() == ("wal",)
         for file in Path(path).parent.iterdir():
             assert file.stat().st_mode & 0o777 == 0o600, file
@@ -52,16 +44,18 @@ def test_a_second_opening_changes_nothing(path: str) -> None:
 
 def test_a_migration_runs_once_and_keeps_the_rows(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
     test_a_second_opening_changes_nothing(path)
-    monkeypatch.setattr(db, "MIGRATIONS", (*db.MIGRATIONS, "alter table launch add column more text"))
+    monkeypatch.setattr(
+        schema, "MIGRATIONS", (*schema.MIGRATIONS, "alter table launch add column more text")
+    )
     for _ in range(2):
         connection = db.open_writable(path)
-        assert db.version(connection) == len(db.MIGRATIONS)
+        assert db.read_version(connection) == len(schema.MIGRATIONS)
         assert connection.execute("select more from launch").fetchall() == [(None,)]
         connection.close()
 
 
-def test_a_migration_that_fails_leaves_it_as_it_was(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(db, "MIGRATIONS", (*db.MIGRATIONS, "no such statement"))
+def test_a_migration_that_fails_changes_nothing(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(schema, "MIGRATIONS", (*schema.MIGRATIONS, "no such statement"))
     with pytest.raises(Malformed):
         db.open_writable(path)
     plain = sqlite3.connect(path)
@@ -70,7 +64,7 @@ def test_a_migration_that_fails_leaves_it_as_it_was(path: str, monkeypatch: pyte
     plain.close()
 
 
-def test_a_newer_one_is_not_touched(path: str) -> None:
+def test_a_newer_database_is_not_touched(path: str) -> None:
     connection = db.open_writable(path)
     connection.execute("pragma user_version = 99")
     connection.close()
@@ -78,87 +72,93 @@ def test_a_newer_one_is_not_touched(path: str) -> None:
         db.open_writable(path)
 
 
-def test_rubbish_is_told_and_kept(path: str) -> None:
+def test_a_file_that_is_no_database_is_refused_and_kept(path: str) -> None:
     Path(path).parent.mkdir()
-    Path(path).write_text("these are somebody's notes\n" * 200)
+    Path(path).write_text("these are the user's notes\n" * 200)
     with pytest.raises(Malformed, match="not a database"):
         db.open_writable(path)
-    assert "somebody's notes" in Path(path).read_text()
+    assert "the user's notes" in Path(path).read_text()
 
 
-def test_no_home_no_database(tmp_path: Path) -> None:
+def test_without_a_home_there_is_no_database(tmp_path: Path) -> None:
     with pytest.raises(Gone):
         db.open_writable(str(tmp_path / "nonexistent" / ".agentctl" / "state.db"))
 
 
 class _Busy:
-    """Somebody else is switching the same new database: SQLite fails at once, for a while."""
+    """Another process is switching the same new database: SQLite fails at once, for a while."""
 
     def __init__(self, times: int, code: int) -> None:
-        self.left, self._code = times, code
+        self.failures, self._code = times, code
 
     def execute(self, _: str) -> None:
-        if self.left:
-            self.left -= 1
+        if self.failures:
+            self.failures -= 1
             error = sqlite3.OperationalError("database is locked")
             error.sqlite_errorcode = self._code
             raise error
 
 
-def test_it_waits_its_turn_to_become_write_ahead() -> None:
+def test_write_ahead_waits_for_a_busy_database() -> None:
     busy = _Busy(3, sqlite3.SQLITE_BUSY)
     db._write_ahead(cast("sqlite3.Connection", busy), "")
-    assert busy.left == 0
+    assert busy.failures == 0
 
 
-def test_it_does_not_wait_for_what_will_not_pass(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_write_ahead_waits_for_no_other_error_and_not_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
     broken = _Busy(3, sqlite3.SQLITE_READONLY)
     with pytest.raises(sqlite3.OperationalError):
         db._write_ahead(cast("sqlite3.Connection", broken), "")
-    assert broken.left == 2
+    assert broken.failures == 2
     monkeypatch.setattr(db, "PATIENCE", 0.0)
     with pytest.raises(sqlite3.OperationalError):
         db._write_ahead(cast("sqlite3.Connection", _Busy(10**6, sqlite3.SQLITE_BUSY)), "")
 
 
-def test_that_a_process_has_a_session_is_the_last_word_on_it_without_one(path: str) -> None:
-    nameless = Event("session.running", 1.0, None, "demo", "proc:7@7")
-    named = Event("session.identified", 2.0, None, "demo", "s1", body={"data": {"was": "proc:7@7"}})
+def test_the_last_event_of_an_unnamed_process_is_its_identification(path: str) -> None:
+    unnamed = Event("session.running", 1.0, None, "demo", "proc:7@7")
+    identified = Event("session.identified", 2.0, None, "demo", "s1", body={"data": {"was": "proc:7@7"}})
     idle = Event("session.idle", 3.0, None, "demo", "s1")
-    journal.record(path, [nameless, named, idle])
-    assert [event.type for event in journal.last_told(path)] == ["session.identified", "session.idle"]
+    journal.append_events(path, [unnamed, identified, idle])
+    assert [event.type for event in journal.read_last_events(path)] == [
+        "session.identified",
+        "session.idle",
+    ]
     with db.transaction(path) as connection:
-        assert journal.prune(connection, 10.0) == 2
-    assert [event.type for event in journal.last_told(path)] == ["session.idle"]
+        assert journal.prune_events(connection, 10.0) == 2
+    assert [event.type for event in journal.read_last_events(path)] == ["session.idle"]
 
 
-def test_a_full_disk_is_a_refusal_that_passes(path: str) -> None:
+def test_a_full_disk_is_a_temporary_error(path: str) -> None:
     connection = db.open_writable(path)
     connection.execute("pragma max_page_count = 1")
     try:
-        with pytest.raises(Passing), db.step(connection, path):
+        with pytest.raises(Temporary), db.begin_transaction(connection, path):
             connection.execute("create table filler as select zeroblob(1000000)")
     finally:
         connection.close()
 
 
-def test_it_is_in_its_place_until_it_is_deleted(path: str) -> None:
-    assert db.place(path) is None
+def test_the_file_id_lasts_until_the_file_is_deleted(path: str) -> None:
+    assert db.read_file_id(path) is None
     connection = db.open_writable(path)
-    before = db.place(path)
+    before = db.read_file_id(path)
     with db.transaction(path):
         pass
     assert before is not None
-    assert before == db.place(path)
+    assert before == db.read_file_id(path)
     os.unlink(path)
-    assert db.place(path) is None
+    assert db.read_file_id(path) is None
     db.open_writable(path).close()
-    assert db.place(path) not in (None, before)  # that is still open, so none has its inode
+    assert db.read_file_id(path) not in (
+        None,
+        before,
+    )  # the old file is still open, so its inode is in use
     connection.close()
 
 
-def _with_a_byte_that_is_no_text(path: str) -> None:
-    """In every text of every row."""
+def _insert_bytes_that_are_no_text(path: str) -> None:
+    """Into every text of every row."""
     connection = sqlite3.connect(path)
     tables = [
         row[0] for row in connection.execute("select name from sqlite_master where type = 'table'")
@@ -174,75 +174,99 @@ def _with_a_byte_that_is_no_text(path: str) -> None:
     connection.close()
 
 
-def test_no_byte_keeps_us_from_reading_it(path: str) -> None:
-    here = proc.read_process(os.getpid(), proc.boot_id()).identity
+def test_rows_with_bytes_that_are_no_text_can_be_read(path: str) -> None:
+    here = proc.read_process(os.getpid(), proc.read_boot_id()).identity
     note = Launch("1a", here, "cafe1", "cafe", "cafe", "cafe", (("cafe", "cafe"),), "cafe", "/cafe")
-    launch_writes.begin(path, note._replace(on_complete="cafe"), timeout=60)
-    launch_writes.hook_ran(path, "1a", HookRun("on-complete", "cafe", 0, 0.1, "cafe"))
-    locks.acquire(path, str(Path(path).parent), "cafe", "cafe", None)
-    fuses.light(path, (Action("run", "cafe"),), 60, directory="/cafe", cwd="/cafe", label="cafe")
+    launch_writes.begin_launch(path, note._replace(on_complete="cafe"), timeout=60)
+    launch_writes.record_hook(path, "1a", HookRun("on-complete", "cafe", 0, 0.1, "cafe"))
+    locks.acquire_lock(path, str(Path(path).parent), "cafe", "cafe", None)
+    fuses.set_fuse(path, (Action("run", "cafe"),), 60, directory="/cafe", cwd="/cafe", label="cafe")
     with db.transaction(path) as connection:
         connection.execute("insert into target values ('webhook', 'cafe', '[\"*\"]', null, null, null)")
-    journal.record(
+    journal.append_events(
         path, [Event("session.idle", 1.0, None, "cafe", "cafe", "cafe", {"data": {"k": "cafe"}})]
     )
-    _with_a_byte_that_is_no_text(path)
+    _insert_bytes_that_are_no_text(path)
     bad = "caf\ufffd"
-    [told] = launches.recorded(path)
-    assert (told.name, told.group, told.on_complete, told.meta) == (bad, bad, bad, ((bad, bad),))
-    [left] = remains.recorded(path)
-    assert (left.session_id, left.has_hook) == (f"{bad}1", True)
-    assert {lock.by for lock in locks.written(path)} == {None, bad}
-    assert {fuse.label for fuse in fuses.recorded(path)} == {"timeout", bad}
-    assert journal.latest(path)[-1].body == {"data": {"k": bad}}
-    assert [delivery.target for delivery, _ in outbox.listed(path, "webhook")] == [bad]
-    assert targets.known(path) == {("webhook", bad)}
-    assert notified.pending(path) == {}
+    [launch] = launches.read_launches(path)
+    assert (launch.name, launch.group, launch.on_complete, launch.meta) == (bad, bad, bad, ((bad, bad),))
+    [row] = launches.read_launch_rows(path)
+    assert (row.session_id, row.has_hook) == (f"{bad}1", True)
+    assert {lock.by for lock in locks.read_locks(path)} == {None, bad}
+    assert {fuse.label for fuse in fuses.list_fuses(path)} == {"timeout", bad}
+    assert journal.read_latest(path)[-1].body == {"data": {"k": bad}}
+    assert [delivery.target for delivery, _ in outbox.list_deliveries(path, "webhook")] == [bad]
+    assert outbox.list_targets(path) == {("webhook", bad)}
+    assert outbox.count_pending(path) == {}
     assert launch_writes.claim_end(path, "1a", None)
-    launch_writes.forget(path, ["1a"])
-    assert launches.recorded(path) == []
+    launch_writes.forget_launches(path, ["1a"])
+    assert launches.read_launches(path) == []
 
 
-def test_who_holds_it_for_long_is_no_damage(path: str) -> None:
+def test_a_long_lock_is_not_reported_as_damage(path: str) -> None:
     connection = db.open_writable(path)
     connection.execute("pragma journal_mode = delete")
     connection.execute("begin exclusive")
     try:
-        with pytest.raises(Passing, match="has held it for too long") as told:
-            locks.written(path)
-        assert told.value.hint == ""
+        with pytest.raises(Temporary, match="has held it for too long") as caught:
+            locks.read_locks(path)
+        assert caught.value.hint == ""
     finally:
         connection.close()
 
 
-def test_what_is_damaged_can_be_deleted_and_that_is_said(path: str) -> None:
+def test_the_error_about_damage_says_that_the_file_may_be_deleted(path: str) -> None:
     Path(path).parent.mkdir(mode=0o700)
-    Path(path).write_text("these are somebody's notes\n" * 200)
-    for ask in (launches.recorded, remains.recorded, locks.written, fuses.recorded, journal.latest):
-        with pytest.raises(Malformed, match="not a database") as told:
-            ask(path)
-        assert "delete it" in told.value.hint
-        assert "no session is lost" in told.value.advice
+    Path(path).write_text("these are the user's notes\n" * 200)
+    for read in (
+        launches.read_launches,
+        launches.read_launch_rows,
+        locks.read_locks,
+        fuses.list_fuses,
+        journal.read_latest,
+    ):
+        with pytest.raises(Malformed, match="not a database") as caught:
+            read(path)
+        assert "delete it" in caught.value.hint
+        assert "no session is lost" in caught.value.advice
 
 
-def test_what_it_uses_no_more_is_given_back(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unused_space_is_returned(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(db, "MUCH", 1 << 20)
     with db.transaction(path) as connection:
         connection.execute("create table filler as select zeroblob(3000000) as data")
-    assert not db.give_back(path)
+    assert not db.shrink_file(path)
     with db.transaction(path) as connection:
         connection.execute("drop table filler")
-    before, where = Path(path).stat().st_size, db.place(path)
+    before, where = Path(path).stat().st_size, db.read_file_id(path)
     assert before > 3_000_000
-    assert db.give_back(path)
+    assert db.shrink_file(path)
     assert Path(path).stat().st_size < 1_000_000
-    assert db.place(path) == where
-    assert not db.give_back(path)
+    assert db.read_file_id(path) == where
+    assert not db.shrink_file(path)
 
 
 @pytest.mark.parametrize("cause", [ValueError("no number"), sqlite3.DatabaseError("damaged")])
-def test_what_is_wrong_with_it_is_told_with_its_cause(path: str, cause: Exception) -> None:
+def test_an_error_in_a_reader_keeps_its_cause(path: str, cause: Exception) -> None:
     db.open_writable(path).close()
-    with pytest.raises(Malformed) as caught, db.reader(path):
+    with pytest.raises(Malformed) as caught, db.open_reader(path):
         raise Malformed(path, "unreadable") from cause
     assert caught.value.__cause__ is cause
+
+
+@given(st.binary().filter(lambda raw: b"\0" not in raw))
+def test_any_path_becomes_text_and_the_same_path_again(raw: bytes) -> None:
+    path = os.fsdecode(raw)
+    text = path_to_text(path)
+    text.encode()  # fails for text that no column can store
+    assert text_to_path(text) == path
+
+
+def test_a_path_that_is_text_is_unchanged() -> None:
+    assert path_to_text("/home/mé") == "/home/mé"
+
+
+def test_is_utf8() -> None:
+    assert is_utf8("caf\u00e9 \U0001f600\0")
+    assert not is_utf8(os.fsdecode(b"caf\xe9"))
+    assert not is_utf8("\ud800")

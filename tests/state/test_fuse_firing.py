@@ -1,9 +1,8 @@
-"""One claims, each action is confirmed, one settles; who dies in between leaves the rest to the next."""
+"""One process claims a fuse, confirms each action and settles it; if it dies, the next does the rest."""
 
 import os
 import subprocess
 import sys
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,8 +12,9 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from agentctl.errors import AgentctlError
 from agentctl.state import db, fuse_firing, fuses, journal
-from agentctl.state.fuse import Action, Fuse, Moment
+from agentctl.state.fuses import Action, Fuse, Moment
 from tests.running import SOURCES
+from tests.state.events import read_event_types
 from tests.state.racing import race
 
 ACTIONS = (
@@ -27,113 +27,104 @@ FINE = {"do": "run", "ok": True}
 NOON = Moment("boot", 100.0, 1e9)
 
 
-@pytest.fixture
-def path(tmp_path: Path) -> str:
-    return str(tmp_path / "state.db")
+def set_overdue(path: str) -> Fuse:
+    return fuses.set_fuse(path, ACTIONS, 0.0, directory="/work", label="l")
 
 
-def overdue(path: str) -> Fuse:
-    return fuses.light(path, ACTIONS, 0.0, directory="/work", label="l")
+def claim_overdue(path: str) -> Fuse:
+    fuse = fuse_firing.claim_fuse(path, set_overdue(path).id, fuse_firing.make_claim())
+    assert fuse is not None
+    return fuse
 
 
-def claimed(path: str) -> Fuse:
-    taken = fuse_firing.claim(path, overdue(path).id, fuse_firing.ourselves())
-    assert taken is not None
-    return taken
-
-
-def told(path: str) -> list[str]:
-    return [event.type for event in journal.after(path, 0)]
-
-
-def outbox(path: str) -> list[Any]:
+def read_outbox(path: str) -> list[Any]:
     with db.transaction(path) as connection:
         return connection.execute("select id, kind, target, url, seq from outbox").fetchall()
 
 
-def test_from_claim_to_settled(path: str) -> None:
-    known = claimed(path)
-    assert fuse_firing.emit(path, known, 0)
-    assert fuse_firing.confirm(path, known, 1, FINE)
-    assert fuse_firing.emit(path, known, 3)
-    done = fuse_firing.settle(path, known)
-    assert done is not None
-    assert (done.state, [r and r["ok"] for r in done.results]) == ("fired", [True] * 4)
-    assert told(path) == ["fuse.set", "user.first", "user.last", "fuse.fired"]
-    ((delivery, *rest),) = outbox(path)
-    fired = journal.after(path, 0)[-1]
+def test_a_fuse_is_claimed_confirmed_and_settled(path: str) -> None:
+    fuse = claim_overdue(path)
+    assert fuse_firing.emit_event(path, fuse, 0)
+    assert fuse_firing.confirm_action(path, fuse, 1, FINE)
+    assert fuse_firing.emit_event(path, fuse, 3)
+    result = fuse_firing.settle_fuse(path, fuse)
+    assert result is not None
+    assert (result.state, [r and r["ok"] for r in result.results]) == ("fired", [True] * 4)
+    assert read_event_types(path) == ["fuse.set", "user.first", "user.last", "fuse.fired"]
+    ((delivery, *rest),) = read_outbox(path)
+    fired = journal.read_after(path, 0)[-1]
     assert rest == ["webhook", "fuse", "https://example.org/", fired.seq]
     assert fired.body["data"]["results"][2]["delivery"] == delivery
-    assert fuses.recorded(path)[0]._replace(claimed_at=None) == done._replace(claimed_at=None)
+    assert fuses.list_fuses(path)[0]._replace(claimed_at=None) == result._replace(claimed_at=None)
 
 
-def test_one_action_that_failed_is_a_failure_that_is_still_sent(path: str) -> None:
-    known = claimed(path)
-    fuse_firing.emit(path, known, 0)
-    fuse_firing.confirm(path, known, 1, {"do": "run", "ok": False, "code": 3})
-    fuse_firing.emit(path, known, 3)
-    done = fuse_firing.settle(path, known)
-    assert done is not None
-    assert done.state == "failed"
-    assert told(path)[-1] == "fuse.failed"
-    assert len(outbox(path)) == 1
+def test_a_fuse_with_a_failed_action_fails_and_is_still_sent(path: str) -> None:
+    fuse = claim_overdue(path)
+    fuse_firing.emit_event(path, fuse, 0)
+    fuse_firing.confirm_action(path, fuse, 1, {"do": "run", "ok": False, "code": 3})
+    fuse_firing.emit_event(path, fuse, 3)
+    result = fuse_firing.settle_fuse(path, fuse)
+    assert result is not None
+    assert result.state == "failed"
+    assert read_event_types(path)[-1] == "fuse.failed"
+    assert len(read_outbox(path)) == 1
 
 
-def test_not_before_its_time(path: str) -> None:
-    made = fuses.light(path, ACTIONS, 60, moment=NOON)
+def test_a_fuse_is_not_claimed_before_its_time(path: str) -> None:
+    fuse = fuses.set_fuse(path, ACTIONS, 60, moment=NOON)
     assert (
-        fuse_firing.claim(path, made.id, fuse_firing.ourselves(), NOON._replace(elapsed=159, at=1e12))
+        fuse_firing.claim_fuse(
+            path, fuse.id, fuse_firing.make_claim(), NOON._replace(elapsed=159, at=1e12)
+        )
         is None
     )
-    assert fuse_firing.claim(path, made.id, fuse_firing.ourselves(), NOON._replace(elapsed=160))
-    assert fuse_firing.claim(path, "nosuch", fuse_firing.ourselves()) is None
+    assert fuse_firing.claim_fuse(path, fuse.id, fuse_firing.make_claim(), NOON._replace(elapsed=160))
+    assert fuse_firing.claim_fuse(path, "nosuch", fuse_firing.make_claim()) is None
 
 
-def test_what_is_settled_or_cancelled_is_not_claimed(path: str) -> None:
-    known = claimed(path)
-    assert fuse_firing.settle(path, known) is not None
-    assert fuse_firing.claim(path, known.id, fuse_firing.ourselves()) is None
-    other = overdue(path)
-    fuses.cancel(path, other.id, "")
-    assert fuse_firing.claim(path, other.id, fuse_firing.ourselves()) is None
+def test_a_settled_or_cancelled_fuse_is_not_claimed(path: str) -> None:
+    fuse = claim_overdue(path)
+    assert fuse_firing.settle_fuse(path, fuse) is not None
+    assert fuse_firing.claim_fuse(path, fuse.id, fuse_firing.make_claim()) is None
+    other = set_overdue(path)
+    fuses.cancel_fuse(path, other.id, "")
+    assert fuse_firing.claim_fuse(path, other.id, fuse_firing.make_claim()) is None
 
 
-def test_of_ten_one_claims_it(path: str) -> None:
-    made = overdue(path)
-    deed = (
+def test_one_of_ten_processes_claims_it(path: str) -> None:
+    fuse = set_overdue(path)
+    code = (
         "from agentctl.state import fuse_firing as firing; "
-        "assert firing.claim(sys.argv[1], sys.argv[2], firing.ourselves()) or sys.stdout.write('not ')"
+        "assert firing.claim_fuse(*sys.argv[1:], firing.make_claim()) or sys.stdout.write('not ')"
     )
-    assert sorted(race(10, deed, path, made.id)) == ["not won"] * 9 + ["won"]
+    assert sorted(race(10, code, path, fuse.id)) == ["not won"] * 9 + ["won"]
 
 
 KILLED = """
 import os, signal, sys
 from agentctl.state import fuse_firing as firing
 path, fuse_id, steps = sys.argv[1:]
-known = firing.claim(path, fuse_id, firing.ourselves())
-assert known
+fuse = firing.claim_fuse(path, fuse_id, firing.make_claim())
+assert fuse
 for step in range(int(steps)):
     if step == 1:
-        firing.confirm(path, known, 1, {"do": "run", "ok": True})
+        firing.confirm_action(path, fuse, 1, {"do": "run", "ok": True})
     elif step < 4:
-        step == 2 or firing.emit(path, known, step)
+        step == 2 or firing.emit_event(path, fuse, step)
     else:
-        firing.settle(path, known)
+        firing.settle_fuse(path, fuse)
 os.kill(os.getpid(), signal.SIGKILL)
 """
 
 
 @pytest.mark.parametrize("steps", range(6))
-def test_killed_between_any_two_steps_nothing_is_lost_and_nothing_confirmed_is_done_twice(
-    path: str, steps: int
-) -> None:
-    made = overdue(path)
+def test_after_a_kill_no_action_is_lost_and_no_confirmed_one_is_repeated(path: str, steps: int) -> None:
+    fuse = set_overdue(path)
     environ = {"PYTHONPATH": SOURCES, "PYTHONDONTWRITEBYTECODE": "1"}
-    words = [sys.executable, "-S", "-c", KILLED, path, made.id, str(steps)]
+    words = [sys.executable, "-S", "-c", KILLED, path, fuse.id, str(steps)]
     assert subprocess.run(words, env=environ, check=False).returncode == -9
-    done_before = [each for each in told(path) if each.startswith("user.")]
-    again = fuse_firing.claim(path, made.id, fuse_firing.ourselves())
+    events_before = [each for each in read_event_types(path) if each.startswith("user.")]
+    again = fuse_firing.claim_fuse(path, fuse.id, fuse_firing.make_claim())
     if steps == 5:
         assert again is None
     else:
@@ -142,31 +133,31 @@ def test_killed_between_any_two_steps_nothing_is_lost_and_nothing_confirmed_is_d
         assert confirmed == [steps > 0, steps > 1, False, steps > 3]
         for index in (0, 1, 3):
             if not confirmed[index]:
-                fuse_firing.confirm(path, again, 1, FINE) if index == 1 else fuse_firing.emit(
-                    path, again, index
-                )
-        assert fuse_firing.settle(path, again)
-    kinds = told(path)
+                fuse_firing.confirm_action(
+                    path, again, 1, FINE
+                ) if index == 1 else fuse_firing.emit_event(path, again, index)
+        assert fuse_firing.settle_fuse(path, again)
+    kinds = read_event_types(path)
     assert kinds == ["fuse.set", "user.first", "user.last", "fuse.fired"]
-    assert kinds[1 : 1 + len(done_before)] == done_before
-    assert len(outbox(path)) == 1
+    assert kinds[1 : 1 + len(events_before)] == events_before
+    assert len(read_outbox(path)) == 1
 
 
-def test_one_that_lives_keeps_its_claim_and_who_lost_it_does_no_more(path: str) -> None:
-    known = claimed(path)
-    me = fuse_firing.ourselves()
+def test_a_live_process_keeps_its_claim_and_another_can_do_nothing(path: str) -> None:
+    fuse = claim_overdue(path)
+    me = fuse_firing.make_claim()
     other = me._replace(identity=me.identity._replace(pid=1))
-    assert fuse_firing.claim(path, known.id, other) is None
-    assert fuse_firing.claim(path, known.id, me) is not None  # again, as after an error of our own
-    lost = known._replace(claim=other)
-    assert fuse_firing.confirm(path, lost, 1, FINE) is None
-    assert fuse_firing.emit(path, lost, 0) is None
-    assert fuse_firing.settle(path, lost) is None
-    assert told(path) == ["fuse.set"]
+    assert fuse_firing.claim_fuse(path, fuse.id, other) is None
+    assert fuse_firing.claim_fuse(path, fuse.id, me) is not None  # again, as after an error of our own
+    lost = fuse._replace(claim=other)
+    assert fuse_firing.confirm_action(path, lost, 1, FINE) is None
+    assert fuse_firing.emit_event(path, lost, 0) is None
+    assert fuse_firing.settle_fuse(path, lost) is None
+    assert read_event_types(path) == ["fuse.set"]
 
 
 class Machine(RuleBasedStateMachine):
-    """Any order of deeds, at any time, against a model of four lines."""
+    """Any order of calls, at any time, against a model of four lines."""
 
     @initialize()
     def begin(self) -> None:
@@ -182,9 +173,9 @@ class Machine(RuleBasedStateMachine):
         self.folder.cleanup()
 
     @rule(seconds=st.floats(0, 100))
-    def light(self, seconds: float) -> None:
-        made = fuses.light(self.path, (Action("emit", "x"),), seconds, moment=self.moment)
-        self.model[made.id] = ("burning", self.moment.elapsed + seconds)
+    def set_fuse(self, seconds: float) -> None:
+        fuse = fuses.set_fuse(self.path, (Action("emit", "x"),), seconds, moment=self.moment)
+        self.model[fuse.id] = ("burning", self.moment.elapsed + seconds)
 
     @rule(seconds=st.floats(0, 100), wall=st.floats(-1e4, 1e4))
     def time_passes(self, seconds: float, wall: float) -> None:
@@ -193,13 +184,13 @@ class Machine(RuleBasedStateMachine):
         )
 
     @precondition(lambda self: self.model)
-    @rule(data=st.data(), seconds=st.floats(0, 100), anew=st.booleans())
-    def extend(self, data: st.DataObject, seconds: float, anew: bool) -> None:
+    @rule(data=st.data(), seconds=st.floats(0, 100), from_now=st.booleans())
+    def extend(self, data: st.DataObject, seconds: float, from_now: bool) -> None:
         chosen = data.draw(st.sampled_from(list(self.model)))
         state, due = self.model[chosen]
-        before = self.moment.elapsed if anew else max(due, self.moment.elapsed)
+        before = self.moment.elapsed if from_now else max(due, self.moment.elapsed)
         try:
-            fuses.extend(self.path, chosen, seconds, anew=anew, moment=self.moment)
+            fuses.extend_fuse(self.path, chosen, seconds, from_now=from_now, moment=self.moment)
         except AgentctlError:
             assert state != "burning"
         else:
@@ -212,7 +203,7 @@ class Machine(RuleBasedStateMachine):
         chosen = data.draw(st.sampled_from(list(self.model)))
         state, due = self.model[chosen]
         try:
-            fuses.cancel(self.path, chosen, "", self.moment)
+            fuses.cancel_fuse(self.path, chosen, "", self.moment)
         except AgentctlError:
             assert state != "burning"
         else:
@@ -224,7 +215,7 @@ class Machine(RuleBasedStateMachine):
     def claim(self, data: st.DataObject) -> None:
         chosen = data.draw(st.sampled_from(list(self.model)))
         state, due = self.model[chosen]
-        won = fuse_firing.claim(self.path, chosen, fuse_firing.ourselves(), self.moment)
+        won = fuse_firing.claim_fuse(self.path, chosen, fuse_firing.make_claim(), self.moment)
         close = abs(due - self.moment.elapsed) < 1e-6
         expected = state == "firing" or (state == "burning" and due <= self.moment.elapsed)
         assert close or (won is not None) == expected
@@ -237,57 +228,61 @@ class Machine(RuleBasedStateMachine):
     def settle(self, data: st.DataObject) -> None:
         chosen = data.draw(st.sampled_from(list(self.claims)))
         state, due = self.model[chosen]
-        known = self.claims.pop(chosen)
-        fuse_firing.emit(self.path, known, 0)
-        assert (fuse_firing.settle(self.path, known) is not None) == (state == "firing")
+        fuse = self.claims.pop(chosen)
+        fuse_firing.emit_event(self.path, fuse, 0)
+        assert (fuse_firing.settle_fuse(self.path, fuse) is not None) == (state == "firing")
         if state == "firing":
             self.model[chosen] = ("fired", due)
 
     @invariant()
-    def the_rows_are_as_the_model_says(self) -> None:
-        found = {each.id: each.state for each in fuses.recorded(self.path)}
-        assert found == {fuse_id: state for fuse_id, (state, _) in self.model.items()}
-        fired = [e.body["data"]["fuse"] for e in journal.after(self.path, 0) if e.type == "fuse.fired"]
+    def rows_equal_the_model(self) -> None:
+        states = {each.id: each.state for each in fuses.list_fuses(self.path)}
+        assert states == {fuse_id: state for fuse_id, (state, _) in self.model.items()}
+        fired = [
+            e.body["data"]["fuse"] for e in journal.read_after(self.path, 0) if e.type == "fuse.fired"
+        ]
         assert sorted(fired) == sorted(k for k, (state, _) in self.model.items() if state == "fired")
 
 
-Machine.TestCase.settings = settings(max_examples=25, stateful_step_count=20, deadline=None)
+Machine.TestCase.settings = settings(
+    max_examples=settings().max_examples // 4, stateful_step_count=20, deadline=None
+)
 TestMachine = Machine.TestCase
 
 
-def test_ourselves() -> None:
-    assert fuse_firing.ourselves().identity.pid == os.getpid()
-    assert fuse_firing.ourselves().may_live
+def test_our_own_claim_may_live() -> None:
+    assert fuse_firing.make_claim().identity.pid == os.getpid()
+    assert fuse_firing.make_claim().may_live
 
 
-def test_a_webhook_by_its_name_is_looked_up_when_it_is_sent(path: str) -> None:
-    """And a target that is told of all fuses anyway is told of this one once."""
+def test_a_webhook_is_looked_up_by_its_name_when_it_is_sent(path: str) -> None:
+    """A target that gets all fuse events gets this one once."""
     with db.transaction(path) as connection:
         for name in ("ci", "other"):
             connection.execute(
                 "insert into target (kind, name, events) values ('webhook', ?, '[\"fuse.*\"]')", (name,)
             )
-    lit = fuses.light(path, (Action("webhook", "ci"),), 0.0, directory="/work")
-    known = fuse_firing.claim(path, lit.id, fuse_firing.ourselves())
-    assert known is not None
-    done = fuse_firing.settle(path, known)
-    assert done is not None
-    assert done.results[0] is not None
-    fired = journal.latest(path)[-1]
-    queued = [row for row in outbox(path) if row[4] == fired.seq]
+    fuse = fuses.set_fuse(path, (Action("webhook", "ci"),), 0.0, directory="/work")
+    firing = fuse_firing.claim_fuse(path, fuse.id, fuse_firing.make_claim())
+    assert firing is not None
+    result = fuse_firing.settle_fuse(path, firing)
+    assert result is not None
+    assert result.results[0] is not None
+    fired = journal.read_latest(path)[-1]
+    queued = [row for row in read_outbox(path) if row[4] == fired.seq]
     assert sorted(row[2:4] for row in queued) == [("ci", None), ("other", None)]
-    assert done.results[0]["delivery"] in [row[0] for row in queued if row[2] == "ci"]
+    assert result.results[0]["delivery"] in [row[0] for row in queued if row[2] == "ci"]
 
 
-def test_a_webhook_by_its_address_is_not_the_target_of_the_name_fuse(path: str) -> None:
+def test_a_webhook_by_its_address_is_not_the_target_named_fuse(path: str) -> None:
     with db.transaction(path) as connection:
         connection.execute(
             "insert into target (kind, name, events) values ('webhook', 'fuse', '[\"fuse.*\"]')"
         )
-    lit = fuses.light(path, (Action("webhook", "https://example.org/"),), 0.0, directory="/work")
-    known = fuse_firing.claim(path, lit.id, fuse_firing.ourselves())
-    assert known is not None
-    assert fuse_firing.settle(path, known) is not None
-    fired = journal.latest(path)[-1]
-    queued = {row[3] for row in outbox(path) if row[4] == fired.seq}
+    fuse = fuses.set_fuse(path, (Action("webhook", "https://example.org/"),), 0.0, directory="/work")
+    firing = fuse_firing.claim_fuse(path, fuse.id, fuse_firing.make_claim())
+    assert firing is not None
+    assert fuse_firing.settle_fuse(path, firing) is not None
+    fired = journal.read_latest(path)[-1]
+    queued = {row[3] for row in read_outbox(path) if row[4] == fired.seq}
     assert queued == {None, "https://example.org/"}

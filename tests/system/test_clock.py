@@ -26,7 +26,7 @@ MOMENTS = st.datetimes(dt.datetime(1970, 1, 1), dt.datetime(2200, 1, 1))  # noqa
     ],
 )
 def test_times_are_parsed(text: str, seconds: float) -> None:
-    assert clock.parse(text) == pytest.approx(seconds, abs=1e-6)
+    assert clock.parse_time(text) == pytest.approx(seconds, abs=1e-6)
 
 
 @pytest.mark.parametrize(
@@ -34,40 +34,40 @@ def test_times_are_parsed(text: str, seconds: float) -> None:
     [None, 7, "", "yesterday", "2026-11-15", "2026-13-15T00:00:00Z", "2026-11-00T00:00:00Z",
      "2026-11-15T04:53:22+1", "2026-11-15T04:53:22 CET", "xxxx-11-15T04:53:22Z", [], {}],
 )  # fmt: skip
-def test_what_is_no_time_is_none(value: object) -> None:
-    assert clock.parse(value) is None
+def test_a_value_that_is_no_time_is_none(value: object) -> None:
+    assert clock.parse_time(value) is None
 
 
 @given(MOMENTS)
-def test_a_moment_survives_being_written(moment: dt.datetime) -> None:
+def test_a_formatted_time_is_parsed_to_the_same(moment: dt.datetime) -> None:
     seconds = moment.replace(tzinfo=UTC).timestamp()
-    assert clock.parse(moment.isoformat(timespec="microseconds") + "Z") == pytest.approx(
+    assert clock.parse_time(moment.isoformat(timespec="microseconds") + "Z") == pytest.approx(
         seconds, abs=1e-4
     )
-    assert clock.parse(clock.rfc3339(seconds)) == pytest.approx(seconds, abs=1e-3)
+    assert clock.parse_time(clock.format_rfc3339(seconds)) == pytest.approx(seconds, abs=1e-3)
 
 
 @given(st.text(max_size=40))
-def test_no_text_is_a_fault(text: str) -> None:
-    clock.parse(text)
-    clock.parse("2026-11-15T04:53:22" + text)
+def test_any_text_is_parsed_without_an_error(text: str) -> None:
+    clock.parse_time(text)
+    clock.parse_time("2026-11-15T04:53:22" + text)
 
 
 @pytest.mark.parametrize(
     ("value", "seconds"),
     [(1794718402382, 1794718402.382), (0, 0.0), (True, None), ("1", None), (None, None)],
 )
-def test_milliseconds(value: object, seconds: float | None) -> None:
-    assert clock.from_ms(value) == seconds
+def test_milliseconds_are_parsed(value: object, seconds: float | None) -> None:
+    assert clock.parse_ms(value) == seconds
 
 
 @pytest.mark.parametrize("seconds", [None, 1e300, float("inf"), float("nan"), -1e300])
-def test_a_nonsense_number_is_not_written(seconds: float | None) -> None:
-    assert clock.rfc3339(seconds) is None
+def test_an_impossible_time_is_not_formatted(seconds: float | None) -> None:
+    assert clock.format_rfc3339(seconds) is None
 
 
 def test_milliseconds_are_rounded_into_the_next_second() -> None:
-    assert clock.rfc3339(0.9996) == "1970-01-01T00:00:01.000Z"
+    assert clock.format_rfc3339(0.9996) == "1970-01-01T00:00:01.000Z"
 
 
 def test_the_boot_is_in_the_past_and_does_not_move() -> None:
@@ -79,15 +79,13 @@ def test_the_boot_is_in_the_past_and_does_not_move() -> None:
 @pytest.mark.parametrize(
     ("ago", "settled"), [(0.0, False), (clock.GRAIN / 2, False), (60.0, True), (-3600.0, True)]
 )
-def test_what_was_written_just_now_may_be_written_again_within_its_stamp(
-    ago: float, settled: bool
-) -> None:
-    """What has a stamp of the future gets another one: the clock was set back since."""
-    assert clock.settled(time.time() - ago) is settled
+def test_a_recent_time_stamp_is_not_settled(ago: float, settled: bool) -> None:
+    """A file with a stamp in the future gets another one: the clock was set back since."""
+    assert clock.is_settled(time.time() - ago) is settled
 
 
 @pytest.mark.parametrize(
     "value", [10**400, -(10**400), 1e999, float("nan"), 10**15, True, "1", None, [1]]
 )
-def test_what_is_no_time_in_milliseconds(value: object) -> None:
-    assert clock.from_ms(value) is None
+def test_a_value_that_is_no_time_in_milliseconds_is_none(value: object) -> None:
+    assert clock.parse_ms(value) is None

@@ -1,4 +1,4 @@
-"""Who holds a file, by the kernel's word."""
+"""Which processes hold a file, as the kernel reports."""
 
 import fcntl
 import os
@@ -14,9 +14,9 @@ from agentctl.system.proc import Process
 
 HOLD = """
 import fcntl, sys
-held = open(sys.argv[1], sys.argv[2])
+file = open(sys.argv[1], sys.argv[2])
 if sys.argv[3] == "lock":
-    fcntl.flock(held, fcntl.LOCK_EX)
+    fcntl.flock(file, fcntl.LOCK_EX)
 print("ready", flush=True)
 sys.stdin.read()
 """
@@ -38,36 +38,36 @@ class Holder:
         self.child.communicate(timeout=20)
 
 
-def test_who_has_locked_a_file(tmp_path: Path) -> None:
+def test_holders_of_a_lock_are_found(tmp_path: Path) -> None:
     path = tmp_path / "x.lock"
     path.touch()
     inode = path.stat().st_ino
-    assert inode not in file_holders.lock_holders()
+    assert inode not in file_holders.find_lock_holders()
     with Holder(path, "r+", "lock") as pid:
-        assert file_holders.lock_holders()[inode] == {pid}
+        assert file_holders.find_lock_holders()[inode] == {pid}
     with path.open("rb") as mine:
         fcntl.lockf(mine, fcntl.LOCK_SH)
-        assert file_holders.lock_holders()[inode] == {os.getpid()}
-    assert inode not in file_holders.lock_holders()
+        assert file_holders.find_lock_holders()[inode] == {os.getpid()}
+    assert inode not in file_holders.find_lock_holders()
 
 
-def test_lines_that_are_no_lock_are_passed_over(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    told = tmp_path / "locks"
-    told.write_bytes(
+def test_lines_that_are_no_lock_are_skipped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    locks = tmp_path / "locks"
+    locks.write_bytes(
         b"1: FLOCK  ADVISORY  WRITE 1234 fe:00:5678 0 EOF\n"
         b"1: -> FLOCK  ADVISORY  WRITE 99 fe:00:5678 0 EOF\n"
         b"2: OFDLCK ADVISORY  READ -1 fe:00:5679 0 EOF\n"
         b"3: POSIX  ADVISORY  READ 0 fe:00:5680 0 EOF\n"
         b"4: POSIX\n"
     )
-    monkeypatch.setattr(file_holders, "LOCKS", str(told))
-    assert file_holders.lock_holders() == {5678: {1234}}
+    monkeypatch.setattr(file_holders, "LOCKS", str(locks))
+    assert file_holders.find_lock_holders() == {5678: {1234}}
     monkeypatch.setattr(file_holders, "LOCKS", str(tmp_path / "nowhere"))
-    assert file_holders.lock_holders() == {}
+    assert file_holders.find_lock_holders() == {}
 
 
 @pytest.mark.parametrize(
-    ("mode", "name", "found"),
+    ("mode", "name", "listed"),
     [
         ("a", "x.jsonl", True),
         ("r", "x.jsonl", False),
@@ -75,7 +75,7 @@ def test_lines_that_are_no_lock_are_passed_over(tmp_path: Path, monkeypatch: pyt
         ("a", "x.db-wal", False),
     ],
 )
-def test_who_has_a_file_open_to_write(tmp_path: Path, mode: str, name: str, found: bool) -> None:
+def test_writers_of_a_file_are_found(tmp_path: Path, mode: str, name: str, listed: bool) -> None:
     path = tmp_path / "root" / "deep" / name
     path.parent.mkdir(parents=True)
     path.touch()
@@ -83,44 +83,42 @@ def test_who_has_a_file_open_to_write(tmp_path: Path, mode: str, name: str, foun
     link.symlink_to(tmp_path / "root")
     with Holder(path, mode) as pid:
         processes = [p for p in proc.read_table().values() if p.pid in (pid, os.getpid())]
-        writers = [(p.pid, held) for p, held in file_holders.writers_below(processes, [str(link)])]
-        assert writers == ([(pid, str(path))] if found else [])
-        assert list(file_holders.writers_below(processes, [str(tmp_path / "elsewhere")])) == []
+        writers = [(p.pid, file) for p, file in file_holders.find_writers(processes, [str(link)])]
+        assert writers == ([(pid, str(path))] if listed else [])
+        assert list(file_holders.find_writers(processes, [str(tmp_path / "elsewhere")])) == []
 
 
-def test_whoever_looks_is_not_looked_at(tmp_path: Path) -> None:
+def test_this_process_is_no_writer(tmp_path: Path) -> None:
     with (tmp_path / "x").open("w"):
         mine = [p for p in proc.read_table().values() if p.pid == os.getpid()]
-        assert list(file_holders.writers_below(mine, [str(tmp_path)])) == []
+        assert list(file_holders.find_writers(mine, [str(tmp_path)])) == []
 
 
 FULL = Exhausted("/proc", "too many open files")
 
 
 @pytest.mark.parametrize("failure", [FULL, Malformed("/proc/locks", "Input/output error")])
-def test_locks_that_could_not_be_read_are_not_none(
-    failure: SourceError, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_unreadable_locks_are_an_error(failure: SourceError, monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(path: str) -> bytes:
         raise failure
 
     monkeypatch.setattr(file_holders, "read_system_file", refuse)
     with pytest.raises(type(failure)):
-        file_holders.file_locks()
+        file_holders.read_file_locks()
     failure = Forbidden("/proc/locks", "withheld")
-    assert file_holders.file_locks() == []
+    assert file_holders.read_file_locks() == []
 
 
-def test_without_a_descriptor_nobody_is_passed_over(
+def test_without_a_descriptor_no_process_is_skipped(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refuse(self: Process) -> tuple[str, ...]:
         raise failure
 
     failure: SourceError = FULL
-    others = [proc.read_process(os.getppid(), proc.boot_id())]
-    monkeypatch.setattr(Process, "opened_files", refuse)
+    others = [proc.read_process(os.getppid(), proc.read_boot_id())]
+    monkeypatch.setattr(Process, "list_own_files", refuse)
     with pytest.raises(Exhausted):
-        list(file_holders.writers_below(others, [str(tmp_path)]))
+        list(file_holders.find_writers(others, [str(tmp_path)]))
     failure = Forbidden("/proc", "another user's")
-    assert list(file_holders.writers_below(others, [str(tmp_path)])) == []
+    assert list(file_holders.find_writers(others, [str(tmp_path)])) == []

@@ -1,4 +1,4 @@
-"""The kernel's news: told once, by name, and the end of a watch too."""
+"""Changes by the kernel: each reported once, by name, and the end of a watch too."""
 
 import select
 from pathlib import Path
@@ -12,11 +12,11 @@ from tests.rooms import Room
 from tests.waiting import until
 
 
-def names(inotify: Inotify) -> list[tuple[int, bytes]]:
+def list_names(inotify: Inotify) -> list[tuple[int, bytes]]:
     return [(news.watch, news.name) for news in inotify.read()]
 
 
-def test_a_change_is_told_by_its_directory_and_name(tmp_path: Path) -> None:
+def test_a_change_has_its_directory_and_name(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     inotify = Inotify()
     watch = inotify.add(str(tmp_path))
@@ -24,23 +24,23 @@ def test_a_change_is_told_by_its_directory_and_name(tmp_path: Path) -> None:
     assert inotify.read() == []
     (tmp_path / "file").write_text("more")
     assert select.select([inotify], [], [], 10)[0]
-    assert set(names(inotify)) == {(watch, b"file")}
+    assert set(list_names(inotify)) == {(watch, b"file")}
     inotify.close()
 
 
-def test_what_comes_is_told_apart_from_what_changes(tmp_path: Path) -> None:
+def test_a_new_name_is_distinguished_from_a_change(tmp_path: Path) -> None:
     (tmp_path / "old").touch()
     inotify = Inotify()
     inotify.add(str(tmp_path))
     (tmp_path / "old").write_text("x")
     (tmp_path / "new").touch()
     (tmp_path / "old").rename(tmp_path / "renamed")
-    came = {news.name for news in inotify.read() if news.came}
-    assert came == {b"new", b"renamed"}
+    new_names = {news.name for news in inotify.read() if news.is_new_name}
+    assert new_names == {b"new", b"renamed"}
     inotify.close()
 
 
-def test_what_is_read_only_is_no_news(tmp_path: Path) -> None:
+def test_a_read_is_no_change(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("x")
     inotify = Inotify()
     inotify.add(str(tmp_path))
@@ -49,7 +49,7 @@ def test_what_is_read_only_is_no_news(tmp_path: Path) -> None:
     inotify.close()
 
 
-def test_each_write_that_is_over_is_told_to_who_asks(tmp_path: Path) -> None:
+def test_closed_writes_are_reported_on_request(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     counting, other = Inotify(), Inotify()
     watch = counting.add(str(tmp_path), closings=True)
@@ -58,15 +58,15 @@ def test_each_write_that_is_over_is_told_to_who_asks(tmp_path: Path) -> None:
     for text in "abc":
         (tmp_path / "file").write_text(text)
     (tmp_path / "file").rename(tmp_path / "moved")
-    told = counting.read()
-    assert sum(news.closed for news in told) == 3
-    assert [news.name for news in told if news.whole and not news.closed] == [b"moved"]
-    assert not any(news.closed for news in other.read())
+    changes = counting.read()
+    assert sum(news.is_closed for news in changes) == 3
+    assert [news.name for news in changes if news.is_complete and not news.is_closed] == [b"moved"]
+    assert not any(news.is_closed for news in other.read())
     counting.close()
     other.close()
 
 
-def test_more_than_one_read_can_hold(tmp_path: Path) -> None:
+def test_more_changes_than_one_buffer_holds_are_read(tmp_path: Path) -> None:
     inotify = Inotify()
     inotify.add(str(tmp_path))
     for number in range(4000):
@@ -85,15 +85,15 @@ def test_a_watch_ends_with_its_directory_or_when_it_is_dropped(tmp_path: Path) -
     (tmp_path / "one").rmdir()
     over: set[int] = set()
 
-    def both() -> bool:
-        over.update(news.watch for news in inotify.read() if news.over)
+    def have_ended() -> bool:
+        over.update(news.watch for news in inotify.read() if news.is_watch_end)
         return over == {one, two}
 
-    until(both, "both watches are over")
+    until(have_ended, "both watches are over")
     inotify.close()
 
 
-def test_no_such_directory(tmp_path: Path) -> None:
+def test_a_missing_directory_is_gone(tmp_path: Path) -> None:
     inotify = Inotify()
     with pytest.raises(Gone):
         inotify.add(str(tmp_path / "none"))
@@ -104,7 +104,7 @@ LIMITED = """
 import resource, sys
 from agentctl.errors import Exhausted
 from agentctl.system.inotify import Inotify
-def told(make):
+def report(make):
     try:
         make()
     except Exhausted as error:
@@ -113,19 +113,19 @@ def told(make):
         print("nothing is wrong")
 one = Inotify()
 limit("max_inotify_watches", 0)
-told(lambda: one.add("/tmp"))
+report(lambda: one.add("/tmp"))
 limit("max_inotify_instances", 0)
-told(Inotify)
+report(Inotify)
 limit("max_inotify_instances", 1000)
-told(Inotify)
+report(Inotify)
 resource.setrlimit(resource.RLIMIT_NOFILE, (4, 4))
-told(Inotify)
+report(Inotify)
 """
 
 
-def test_a_limit_that_is_reached_is_named_and_is_no_full_disk() -> None:
+def test_a_limit_is_named_and_is_no_full_disk() -> None:
     with Room() as room:
-        room.limit("max_inotify_watches", 1000)  # or it is said why this cannot be tested
+        room.limit("max_inotify_watches", 1000)  # skips the test where this is not possible
         assert room.python(LIMITED).splitlines() == [
             f"exhausted /tmp: {NO_WATCH}",
             f"exhausted inotify: {NO_INSTANCE}",

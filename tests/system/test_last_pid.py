@@ -1,4 +1,4 @@
-"""Numbers of new processes, by a count that is ours or by the names in /proc."""
+"""Pids of new processes, by the counter of our pid namespace or by the names in /proc."""
 
 import os
 import subprocess
@@ -9,80 +9,80 @@ from pathlib import Path
 import pytest
 
 from agentctl.system import last_pid
-from agentctl.system.last_pid import COUNTERS, Counter, Numbers
+from agentctl.system.last_pid import COUNTERS, Counter, NewPids
 from tests.rooms import Room
 
 WAITS = [sys.executable, "-c", "import sys; sys.stdin.read()"]
 
-# In a room: whether a new process is among the new numbers, and which file tells.
+# Runs in a room. Prints which file is the source, and whether a new process is among the new pids.
 ASKS = """
 import os, subprocess, sys
-from agentctl.system.last_pid import Numbers
-numbers = Numbers()
+from agentctl.system.last_pid import NewPids
+numbers = NewPids()
 counter = numbers._counter
-told = os.readlink(f"/proc/self/fd/{counter._fd}") if counter is not None else "names"
+source = os.readlink(f"/proc/self/fd/{counter._fd}") if counter is not None else "names"
 child = subprocess.Popen(["sleep", "60"])
-found = child.pid in numbers.new()
+is_new = child.pid in numbers.take()
 child.kill(); child.wait()
-print(told, found)
+print(source, is_new)
 """
 
 
 @pytest.fixture
 def child() -> Iterator["subprocess.Popen[bytes]"]:
-    with subprocess.Popen(WAITS, stdin=subprocess.PIPE) as made:
-        yield made
-        made.kill()
+    with subprocess.Popen(WAITS, stdin=subprocess.PIPE) as child:
+        yield child
+        child.kill()
 
 
 @pytest.fixture
 def room() -> Iterator[Room]:
-    with Room() as made:
-        yield made
+    with Room() as room:
+        yield room
 
 
-def asked(room: Room) -> str:
+def run_question(room: Room) -> str:
     return room.python(ASKS)
 
 
-def test_what_was_given_out_since() -> None:
-    numbers = Numbers()
+def test_pids_given_out_since_the_last_call_are_new() -> None:
+    numbers = NewPids()
     with subprocess.Popen(WAITS, stdin=subprocess.PIPE) as child:
-        assert child.pid in numbers.new()
+        assert child.pid in numbers.take()
         child.kill()
     numbers.close()
 
 
-def test_without_a_count_the_names_are_compared(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_a_counter_the_names_are_compared(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(last_pid, "COUNTERS", ())
-    numbers = Numbers()
+    numbers = NewPids()
     with subprocess.Popen(WAITS, stdin=subprocess.PIPE) as child:
-        assert child.pid in numbers.new()
-        assert child.pid not in numbers.new()
+        assert child.pid in numbers.take()
+        assert child.pid not in numbers.take()
         child.kill()
     numbers.close()
 
 
-def test_a_count_that_breaks_later_is_not_used_any_more(
+def test_a_counter_that_breaks_is_not_used_again(
     tmp_path: Path, child: "subprocess.Popen[bytes]"
 ) -> None:
-    numbers = Numbers()
+    numbers = NewPids()
     (tmp_path / "loadavg").write_bytes(b"")
     numbers.close()
     numbers._counter = Counter(str(tmp_path / "loadavg"))
     numbers._counter._raw = b"7"
-    assert child.pid in numbers.new()
-    assert child.pid not in numbers.new()
+    assert child.pid in numbers.take()
+    assert child.pid not in numbers.take()
     numbers.close()
 
 
-def test_more_than_can_be_asked_for(
+def test_too_many_new_pids_are_replaced_by_the_names(
     child: "subprocess.Popen[bytes]", monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(last_pid, "MANY", -1)
-    numbers = Numbers()
+    numbers = NewPids()
     subprocess.run(["/bin/true"], check=True)
-    assert child.pid in numbers.new()
+    assert child.pid in numbers.take()
     numbers.close()
 
 
@@ -90,15 +90,15 @@ def test_more_than_can_be_asked_for(
     "content", [b"", b"0.00 0.00 1/99 x\n", b"0.00 0.00 0.00 0/0 0\n", b"0.1 0.2 0.3 1/800 4194000\n"],
     ids=["empty", "no number", "constant", "the host's"],
 )  # fmt: skip
-def test_a_loadavg_that_is_not_ours_is_not_believed(content: bytes, room: Room, tmp_path: Path) -> None:
-    """As lxcfs and gVisor have it."""
+def test_a_loadavg_that_is_not_ours_is_not_used(content: bytes, room: Room, tmp_path: Path) -> None:
+    """As lxcfs and gVisor write it."""
     (tmp_path / "other").write_bytes(content)
     room.cover(COUNTERS[0], tmp_path / "other")
     if os.path.exists(COUNTERS[1]):  # not in every kernel
-        assert asked(room) == f"{COUNTERS[1]} True"
+        assert run_question(room) == f"{COUNTERS[1]} True"
         room.cover(COUNTERS[1], tmp_path / "other")
-    assert asked(room) == "names True"
+    assert run_question(room) == "names True"
 
 
-def test_our_own_loadavg_is_believed(room: Room) -> None:
-    assert asked(room) == f"{COUNTERS[0]} True"
+def test_our_own_loadavg_is_used(room: Room) -> None:
+    assert run_question(room) == f"{COUNTERS[0]} True"

@@ -1,4 +1,4 @@
-"""The process table: identities, names, what is gone and what is withheld."""
+"""The process table: identities, names, processes that are gone and facts that are withheld."""
 
 import os
 import shutil
@@ -10,13 +10,13 @@ from pathlib import Path
 
 import pytest
 
-from agentctl.errors import Exhausted, Forbidden, Gone, SourceError
-from agentctl.system import proc, proc_entry
-from agentctl.system.identity import ProcessIdentity
+from agentctl.errors import Exhausted, Forbidden, Gone, Malformed, SourceError
+from agentctl.system import proc
+from agentctl.system.proc import Process, ProcessIdentity, read_threads
 from agentctl.testing.player import wait_for_program
 from tests.waiting import until
 
-NOBODY = 65534
+OTHER_USER = 65534
 as_root = pytest.mark.skipif(os.geteuid() != 0, reason="needs root to become another user")
 
 
@@ -29,12 +29,12 @@ def sleeper() -> Iterator[subprocess.Popen[bytes]]:
     child.wait()
 
 
-def seen(pid: int) -> proc.Process:
-    return proc.read_process(pid, proc.boot_id())
+def read_process(pid: int) -> proc.Process:
+    return proc.read_process(pid, proc.read_boot_id())
 
 
-def in_a_child(work: Callable[[], bool], uid: int) -> bool:
-    """Whether `work` is true for another user; in a fork, because there is no way back."""
+def is_true_for(work: Callable[[], bool], uid: int) -> bool:
+    """Return `work()` for another user, in a fork, as a process cannot change its user back."""
     child = os.fork()
     if child == 0:
         code = 2
@@ -49,39 +49,38 @@ def in_a_child(work: Callable[[], bool], uid: int) -> bool:
 
 
 def test_a_process_is_described(sleeper: subprocess.Popen[bytes]) -> None:
-    process = seen(sleeper.pid)
-    assert process.alive
+    process = read_process(sleeper.pid)
+    assert process.is_alive
     assert process.parent == os.getpid()
     assert process.argv == ("/bin/sleep", "60")
     assert process.cwd == "/"
     assert os.path.samefile(process.exe or "", "/bin/sleep")
     assert process.uid == os.getuid()
     assert dict(process.environ()) == {"COLOUR": "blue", "EMPTY": ""}
-    assert process.inner_pid() == sleeper.pid
-    assert process.namespace == os.readlink("/proc/self/ns/pid")
-    assert process.withheld == ()
+    assert process.read_inner_pid() == sleeper.pid
+    assert process.pid_namespace == os.readlink("/proc/self/ns/pid")
 
 
-def test_the_table_holds_us_and_our_children(sleeper: subprocess.Popen[bytes]) -> None:
+def test_the_table_has_us_and_our_children(sleeper: subprocess.Popen[bytes]) -> None:
     table = proc.read_table()
     assert table[os.getpid()].comm == Path("/proc/self/comm").read_text().strip()
-    assert table[sleeper.pid].identity == seen(sleeper.pid).identity
+    assert table[sleeper.pid].identity == read_process(sleeper.pid).identity
 
 
 @pytest.mark.parametrize("limit", [Exhausted("proc:1", "too many open files"), None])
 def test_without_a_descriptor_there_is_no_table(
     sleeper: subprocess.Popen[bytes], monkeypatch: pytest.MonkeyPatch, limit: Exception | None
 ) -> None:
-    """One that was not read for want of a descriptor would be missing, and count as ended. What may not
-    be looked at is passed over."""
-    read, failure = proc_entry.read_stat, limit or Forbidden("proc:1", "hidepid=1")
+    """Without a descriptor a process would not be read, and count as ended. One that we may not read is
+    skipped."""
+    read, failure = proc.read_stat, limit or Forbidden("proc:1", "hidepid=1")
 
-    def refusing(pid: int) -> bytes:
+    def refuse_child(pid: int) -> bytes:
         if pid == sleeper.pid:
             raise failure
         return read(pid)
 
-    monkeypatch.setattr(proc, "read_stat", refusing)
+    monkeypatch.setattr(proc, "read_stat", refuse_child)
     if limit is None:
         assert sleeper.pid not in proc.read_table()
         return
@@ -90,110 +89,118 @@ def test_without_a_descriptor_there_is_no_table(
 
 
 @pytest.mark.parametrize(
-    ("failure", "told"),
+    ("failure", "expected"),
     [
         (FileNotFoundError(), proc.INITIAL_PID_NAMESPACE),  # a kernel without namespaces has the one
         (PermissionError(), ""),
     ],
 )
-def test_our_namespace_where_it_is_not_told(
-    failure: OSError, told: str, monkeypatch: pytest.MonkeyPatch
+def test_our_namespace_without_the_link(
+    failure: OSError, expected: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refuse(path: str) -> str:
         raise failure
 
-    us = seen(os.getpid()).identity
-    assert proc.namespace() == os.readlink("/proc/self/ns/pid")
-    assert not proc.elsewhere(us, proc.namespace())
+    us = read_process(os.getpid()).identity
+    assert proc.pid_namespace() == os.readlink("/proc/self/ns/pid")
+    assert not proc.may_be_elsewhere(us, proc.pid_namespace())
     monkeypatch.setattr(os, "readlink", refuse)
-    assert proc.namespace() == told
-    assert proc.elsewhere(us, proc.namespace()) == (told == ""), "nobody can tell that they are the same"
-    assert not proc.elsewhere(us, None)
+    assert proc.pid_namespace() == expected
+    assert proc.may_be_elsewhere(us, proc.pid_namespace()) == (expected == ""), (
+        "we cannot tell that they are the same"
+    )
+    assert not proc.may_be_elsewhere(us, None)
 
 
-def test_open_files_are_told(tmp_path: Path) -> None:
-    with (tmp_path / "held").open("w") as held:
-        child = subprocess.Popen(["/bin/sleep", "60"], stdout=held)
+def test_open_files_are_listed(tmp_path: Path) -> None:
+    with (tmp_path / "held").open("w") as file:
+        child = subprocess.Popen(["/bin/sleep", "60"], stdout=file)
     try:
-        assert str(tmp_path / "held") in seen(child.pid).open_files()
+        assert str(tmp_path / "held") in read_process(child.pid).list_open_files()
     finally:
         child.kill()
         child.wait()
 
 
-def test_where_its_threads_sleep_is_told() -> None:
+def test_wait_channels_of_its_threads_are_read() -> None:
     child = subprocess.Popen(["/bin/cat"], stdin=subprocess.PIPE)
     try:
-        until(lambda: any("pipe" in place for place in seen(child.pid).sleeps_in()), "it reads its pipe")
+        until(
+            lambda: any("pipe" in place for place in read_process(child.pid).read_wait_channels()),
+            "it reads its pipe",
+        )
     finally:
         child.communicate()
 
 
-def test_who_writes_a_file_and_who_only_reads_it(tmp_path: Path) -> None:
-    read, written = tmp_path / "read", tmp_path / "written"
+def test_a_file_open_to_write_is_distinguished_from_one_open_to_read(tmp_path: Path) -> None:
+    read, output = tmp_path / "read", tmp_path / "written"
     read.touch()
-    with read.open("rb") as source, written.open("ab") as target:
+    with read.open("rb") as source, output.open("ab") as target:
         child = subprocess.Popen(
             ["/bin/cat"], stdin=subprocess.PIPE, stdout=target, pass_fds=[source.fileno()]
         )
     try:
-        assert str(read) in seen(child.pid).open_files()
-        found = [seen(child.pid).writes(str(path)) for path in (read, written, tmp_path / "else")]
-        assert found == [False, True, False]
+        assert str(read) in read_process(child.pid).list_open_files()
+        answers = [
+            read_process(child.pid).has_open_to_write(str(path))
+            for path in (read, output, tmp_path / "else")
+        ]
+        assert answers == [False, True, False]
     finally:
         child.kill()
         child.communicate()
 
 
-def test_how_far_it_has_written_is_told(tmp_path: Path) -> None:
-    """Not where the file ends: others append to it, too."""
+def test_the_position_in_an_open_file_is_read(tmp_path: Path) -> None:
+    """It is not the end of the file, to which others append too."""
     log = tmp_path / "log"
-    with log.open("ab") as held:
+    with log.open("ab") as file:
         child = subprocess.Popen(
-            ["/bin/sh", "-c", "echo one; read _"], stdout=held, stdin=subprocess.PIPE, text=True
+            ["/bin/sh", "-c", "echo one; read _"], stdout=file, stdin=subprocess.PIPE, text=True
         )
     try:
         until(lambda: log.read_text() == "one\n", "it has written")
         with log.open("a") as other:
             other.write("another\n")
-        assert seen(child.pid).position_in(str(log)) == len("one\n")
+        assert read_process(child.pid).read_file_position(str(log)) == len("one\n")
         with pytest.raises(Gone, match="does not hold"):
-            seen(child.pid).position_in(str(tmp_path / "else"))
+            read_process(child.pid).read_file_position(str(tmp_path / "else"))
     finally:
         child.kill()
         child.communicate()
 
 
 def test_a_zombie_is_not_alive(sleeper: subprocess.Popen[bytes]) -> None:
-    identity = seen(sleeper.pid).identity
+    identity = read_process(sleeper.pid).identity
     sleeper.kill()
-    os.waitid(os.P_PID, sleeper.pid, os.WEXITED | os.WNOWAIT)  # dead, and left unburied
-    zombie = proc.current(identity)
+    os.waitid(os.P_PID, sleeper.pid, os.WEXITED | os.WNOWAIT)  # dead, and not reaped
+    zombie = proc.find_process(identity)
     assert zombie is not None
-    assert not zombie.alive
+    assert not zombie.is_alive
     assert zombie.exit_status == 9
-    assert not proc.read_table()[sleeper.pid].alive
+    assert not proc.read_table()[sleeper.pid].is_alive
 
 
-def test_one_that_ends_after_the_first_glance_is_gone(sleeper: subprocess.Popen[bytes]) -> None:
+def test_a_process_that_ends_after_the_table_was_read_is_gone(sleeper: subprocess.Popen[bytes]) -> None:
     process = proc.read_table()[sleeper.pid]
     sleeper.kill()
     sleeper.wait()
-    for ask in (lambda: process.argv, process.environ, process.open_files, process.inner_pid):
+    for read in (lambda: process.argv, process.environ, process.list_open_files, process.read_inner_pid):
         with pytest.raises(Gone):
-            ask()
-    assert proc.current(process.identity) is None
+            read()
+    assert proc.find_process(process.identity) is None
     with pytest.raises(Gone):
-        seen(sleeper.pid)
+        read_process(sleeper.pid)
 
 
-def test_another_process_with_the_same_pid_is_not_taken_for_it(
+def test_another_process_with_the_same_pid_is_not_found(
     sleeper: subprocess.Popen[bytes],
 ) -> None:
-    real = seen(sleeper.pid).identity
+    real = read_process(sleeper.pid).identity
     earlier = ProcessIdentity(real.boot, real.pid, real.start - 1)
-    assert proc.current(earlier) is None
-    assert proc.current(ProcessIdentity("another-boot", real.pid, real.start)) is None
+    assert proc.find_process(earlier) is None
+    assert proc.find_process(ProcessIdentity("another-boot", real.pid, real.start)) is None
     with pytest.raises(Gone, match="another process"):
         proc.Process(earlier, 1, "S", "sleep").environ()
 
@@ -205,7 +212,7 @@ def test_names_with_blanks_and_parentheses(tmp_path: Path, name: str) -> None:
     child = subprocess.Popen([str(binary), "60"])
     try:
         wait_for_program(child.pid)
-        process = seen(child.pid)
+        process = read_process(child.pid)
         assert (process.comm, process.state in "SRD") == (name, True)
         assert process.parent == os.getpid()
     finally:
@@ -220,60 +227,59 @@ def test_a_deleted_binary_keeps_its_name(tmp_path: Path) -> None:
     try:
         wait_for_program(child.pid)
         binary.unlink()
-        process = seen(child.pid)
+        process = read_process(child.pid)
         assert process.exe == str(binary)
-        assert process.replaced
     finally:
         child.kill()
         child.wait()
 
 
 @as_root
-def test_what_is_withheld_is_told_as_such(sleeper: subprocess.Popen[bytes]) -> None:
+def test_withheld_facts_of_another_users_process_are_none(sleeper: subprocess.Popen[bytes]) -> None:
     def look() -> bool:
-        process = seen(sleeper.pid)
-        told = process.argv == ("/bin/sleep", "60") and process.uid == 0
-        withheld = process.exe is None and process.cwd is None and process.withheld == ("exe", "cwd")
-        return told and withheld and process.layout == 0
+        process = read_process(sleeper.pid)
+        is_readable = process.argv == ("/bin/sleep", "60") and process.uid == 0
+        is_withheld = process.exe is None and process.cwd is None
+        return is_readable and is_withheld and process.layout == 0
 
-    assert in_a_child(look, NOBODY)
+    assert is_true_for(look, OTHER_USER)
 
 
 @as_root
-@pytest.mark.parametrize("what", ["environ", "open_files"])
+@pytest.mark.parametrize("what", ["environ", "list_open_files"])
 def test_another_users_secrets_are_forbidden(sleeper: subprocess.Popen[bytes], what: str) -> None:
     def look() -> bool:
         try:
-            getattr(seen(sleeper.pid), what)()
+            getattr(read_process(sleeper.pid), what)()
         except Forbidden:
             return True
         return False
 
-    assert in_a_child(look, NOBODY)
+    assert is_true_for(look, OTHER_USER)
 
 
 def test_a_fork_has_the_layout_of_its_parent_and_an_exec_has_not(
     sleeper: subprocess.Popen[bytes],
 ) -> None:
-    ready, done = os.pipe()
+    wait_end, release = os.pipe()
     child = os.fork()
     if child == 0:
-        os.close(done)
-        os.read(ready, 1)
+        os.close(release)
+        os.read(wait_end, 1)
         os._exit(0)
     try:
-        mine = seen(os.getpid()).layout
+        mine = read_process(os.getpid()).layout
         assert mine != 0
-        assert seen(child).layout == mine
-        assert seen(sleeper.pid).layout != mine
+        assert read_process(child).layout == mine
+        assert read_process(sleeper.pid).layout != mine
     finally:
-        os.close(done)
-        os.close(ready)
+        os.close(release)
+        os.close(wait_end)
         os.waitpid(child, 0)
 
 
-def test_a_process_whose_first_thread_has_ended_is_alive_while_another_runs() -> None:
-    """Its state is a zombie's, and kill -0 says nothing new: only the number of threads tells."""
+def test_a_process_without_its_first_thread_is_alive_while_another_runs() -> None:
+    """Its state is that of a zombie, and kill -0 works for both: only the number of threads differs."""
     script = (
         "import ctypes, threading, time\n"
         "threading.Thread(target=time.sleep, args=[600]).start()\n"
@@ -281,29 +287,33 @@ def test_a_process_whose_first_thread_has_ended_is_alive_while_another_runs() ->
     )
     child = subprocess.Popen([sys.executable, "-c", script])
     try:
-        until(lambda: seen(child.pid).state == "Z", "the first thread has ended")
-        assert seen(child.pid).alive
-        assert seen(child.pid).ending
+        until(lambda: read_process(child.pid).state == "Z", "the first thread has ended")
+        assert read_process(child.pid).is_alive
+        assert read_process(child.pid).is_ending
     finally:
         child.kill()
         child.wait()
 
 
-def test_when_it_began_is_no_later_than_when_it_was_first_seen(sleeper: subprocess.Popen[bytes]) -> None:
-    """The clock may have been set forward since."""
+def test_a_process_began_no_later_than_it_was_first_seen(sleeper: subprocess.Popen[bytes]) -> None:
+    """Counted from boot it may seem younger, if the clock was set forward since."""
     looked = time.time()
-    _ = seen(sleeper.pid).argv
-    its = seen(sleeper.pid)
+    _ = read_process(sleeper.pid).argv
+    its = read_process(sleeper.pid)
     counted = its.identity.start / proc.TICKS
-    assert its.began(looked) == its.may_have_begun(looked) <= time.time(), "it seems to be in the future"
-    assert its.began(looked) >= looked - 60, "others may have looked before"
-    assert its.began(0.0) == counted, "the earlier of the two"
-    near = its.began(looked) - counted + proc.STEP / 2
-    assert its.began(near) == near + counted, "no clock was set: the kernel's count is the better one"
+    assert its.find_start_time(looked) == its.find_earliest_start_time(looked) <= time.time(), (
+        "it seems to be in the future"
+    )
+    assert its.find_start_time(looked) >= looked - 60, "another process may have looked before"
+    assert its.find_start_time(0.0) == counted, "the earlier of the two"
+    near = its.find_start_time(looked) - counted + proc.STEP / 2
+    assert its.find_start_time(near) == near + counted, (
+        "no clock was set: the kernel's count is the better one"
+    )
 
 
-def test_what_it_has_opened_it_opened_after_it_began() -> None:
-    """Not what it was given, which may be older than it is; and a socket has no time at all."""
+def test_a_process_began_no_later_than_it_opened_a_file() -> None:
+    """A file that it inherited may be older than the process; and a socket has no time at all."""
     program = "import os, socket; both = socket.socketpair(), os.pipe(); print(flush=True); input()"
     child = subprocess.Popen(
         [sys.executable, "-c", program], stdin=subprocess.PIPE, stdout=subprocess.PIPE
@@ -311,10 +321,10 @@ def test_what_it_has_opened_it_opened_after_it_began() -> None:
     try:
         assert child.stdout is not None
         child.stdout.readline()
-        its, given = seen(child.pid), os.fstat(child.stdout.fileno()).st_ctime
-        its._described, its._seen = True, proc.NEVER  # as if nobody had looked
-        assert its.began(1e12) > 1e12
-        assert given <= its.may_have_begun(1e12) <= time.time()
+        its, created_at = read_process(child.pid), os.fstat(child.stdout.fileno()).st_ctime
+        its._described, its._accessed_at = True, proc.NEVER  # as if no process had read it
+        assert its.find_start_time(1e12) > 1e12
+        assert created_at <= its.find_earliest_start_time(1e12) <= time.time()
     finally:
         child.communicate(b"\n", timeout=20)
 
@@ -322,48 +332,132 @@ def test_what_it_has_opened_it_opened_after_it_began() -> None:
 @pytest.mark.parametrize(
     "failure", [Exhausted("/proc", "too many open files"), Forbidden("/proc", "no")]
 )
-def test_nor_younger_for_want_of_a_descriptor(
+def test_without_a_descriptor_the_earliest_start_time_is_an_error(
     failure: SourceError, sleeper: subprocess.Popen[bytes], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What it has opened may be all that shows how old it is."""
+    """The files that it has opened may be all that shows its age."""
 
     def refuse(self: proc.Process) -> dict[str, str]:
         raise failure
 
-    its = seen(sleeper.pid)
+    its = read_process(sleeper.pid)
     monkeypatch.setattr(proc.Process, "_descriptors", refuse)
     if isinstance(failure, Forbidden):
-        assert its.may_have_begun(0.0) == its.began(0.0)
+        assert its.find_earliest_start_time(0.0) == its.find_start_time(0.0)
         return
     with pytest.raises(Exhausted):
-        its.may_have_begun(0.0)
+        its.find_earliest_start_time(0.0)
 
 
-def test_a_process_that_is_gone_has_left_no_mark() -> None:
-    ended = subprocess.Popen(["cat"], stdin=subprocess.PIPE)
-    wait_for_program(ended.pid)
-    its = seen(ended.pid)
-    ended.communicate(timeout=20)
-    assert its.may_have_begun(1e12) == 1e12 + its.identity.start / proc.TICKS
+def test_the_start_time_of_an_ended_process_is_counted_from_boot() -> None:
+    child = subprocess.Popen(["cat"], stdin=subprocess.PIPE)
+    wait_for_program(child.pid)
+    its = read_process(child.pid)
+    child.communicate(timeout=20)
+    assert its.find_earliest_start_time(1e12) == 1e12 + its.identity.start / proc.TICKS
 
 
-def test_newcomers_were_born_or_became_another_program() -> None:
+def test_new_processes_are_forks_and_execs() -> None:
     before = proc.read_table()
     child = subprocess.Popen(["sh", "-c", "read line; exec cat"], stdin=subprocess.PIPE)
     assert child.stdin is not None
 
-    def new(table: Mapping[int, proc.Process]) -> list[str]:
-        return [process.comm for process in proc.newcomers(table) if process.pid == child.pid]
+    def list_new(table: Mapping[int, proc.Process]) -> list[str]:
+        return [process.comm for process in proc.find_new_processes(table) if process.pid == child.pid]
 
     try:
-        until(lambda: seen(child.pid).comm == "sh", "it is a shell")
-        assert new(before) == ["sh"]
+        until(lambda: read_process(child.pid).comm == "sh", "it is a shell")
+        assert list_new(before) == ["sh"]
         between = proc.read_table()
-        assert new(between) == []
+        assert list_new(between) == []
         child.stdin.write(b"\n")
         child.stdin.flush()
-        until(lambda: seen(child.pid).comm == "cat", "it has become another program")
-        assert new(between) == ["cat"]
+        until(lambda: read_process(child.pid).comm == "cat", "it has become another program")
+        assert list_new(between) == ["cat"]
     finally:
         child.communicate(timeout=20)
-    assert new(before) == []
+    assert list_new(before) == []
+
+
+def make_stat(state: bytes = b"S", flags: int = 0, threads: int = 1) -> bytes:
+    fields = [state, b"7", *[b"0"] * 4, b"%d" % flags, *[b"0"] * 10, b"%d" % threads, b"0", b"4711"]
+    return b"12 (a (b) c) " + b" ".join(fields)
+
+
+@pytest.mark.parametrize("raw", [b"", b"1 (x) S", b"no parentheses at all", b"1 (x) S 1 2 3"])
+def test_a_line_that_is_no_stat_is_malformed(raw: bytes) -> None:
+    with pytest.raises(Malformed):
+        proc.parse_stat(raw)
+
+
+def test_a_stat_line_of_an_old_kernel_has_no_exit_status() -> None:
+    stat = proc.parse_stat(make_stat(b"Z"))
+    assert (stat.comm, stat.state, stat.parent, stat.start) == ("a (b) c", "Z", 7, 4711)
+    assert (stat.exit_status, stat.layout) == (0, 0)
+
+
+def test_an_ending_process_has_the_flag() -> None:
+    assert proc.parse_stat(make_stat(flags=0x400100 | proc.EXITING)).is_ending
+    assert not proc.parse_stat(make_stat(flags=0x400100)).is_ending
+
+
+def test_the_number_of_threads_is_parsed() -> None:
+    assert proc.parse_stat(make_stat(threads=12)).threads == 12
+
+
+def test_an_entry_of_another_process_with_the_pid_is_gone() -> None:
+    me = proc.read_process(os.getpid(), proc.read_boot_id()).identity
+    with proc.Entry(me) as entry:
+        assert entry.read_owner()[0] == os.geteuid()
+    with pytest.raises(Gone), proc.Entry(ProcessIdentity(me.boot, me.pid, me.start + 1)):
+        pass
+
+
+def test_an_entry_of_an_ended_process_reads_nothing() -> None:
+    child = subprocess.Popen(["/bin/sleep", "60"])
+    identity = proc.read_process(child.pid, proc.read_boot_id()).identity
+    with proc.Entry(identity) as entry:
+        child.kill()
+        child.wait()
+        with pytest.raises(Gone):
+            entry.read("cmdline", 100)
+
+
+TWO_THREADS = """
+import threading
+def second():
+    open("/proc/thread-self/comm", "w").write("second")
+    print("ready", flush=True)
+    input()
+threading.Thread(target=second).start()
+"""
+
+
+def test_a_thread_has_a_name_and_began_after_its_process() -> None:
+    with subprocess.Popen(
+        [sys.executable, "-c", TWO_THREADS], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as child:
+        assert child.stdout is not None
+        child.stdout.readline()
+        process = proc.read_process(child.pid, proc.read_boot_id())
+        first, second = read_threads(process)
+        assert first.start == process.identity.start
+        assert second.start >= first.start
+        assert second.comm == "second"
+        assert process.find_thread_start("second") == second.start
+        assert process.find_thread_start("third") is None
+        child.communicate(b"\n")
+    with pytest.raises(Gone):
+        read_threads(process)
+
+
+def test_threads_of_another_process_with_the_pid_are_gone() -> None:
+    me = proc.read_process(os.getpid(), proc.read_boot_id())
+    earlier = ProcessIdentity(me.identity.boot, me.pid, me.identity.start - 1)
+    with pytest.raises(Gone):
+        read_threads(Process(earlier, me.parent, me.state, me.comm))
+
+
+def test_queue_seconds_are_zero_without_a_process() -> None:
+    assert proc.read_queue_seconds(os.getpid()) >= 0.0
+    assert proc.read_queue_seconds(2**31 - 1) == 0.0

@@ -19,7 +19,7 @@ from agentctl.system.program import may_be_named, plain_name, resolve_program
         ("", ""),
     ],
 )
-def test_the_plain_name_of(path: str, name: str) -> None:
+def test_the_plain_name_of_a_path(path: str, name: str) -> None:
     assert plain_name(path) == name
 
 
@@ -46,7 +46,7 @@ def test_the_plain_name_of(path: str, name: str) -> None:
         ("/usr/bin/node", ("pi",), "", (), "node"),  # it has overwritten its arguments
     ],
 )  # fmt: skip
-def test_the_program_behind(
+def test_the_program_behind_a_runtime_is_resolved(
     binary: str, argv: tuple[str, ...], path: str, arguments: tuple[str, ...], runtime: str
 ) -> None:
     assert resolve_program(binary, argv) == (path, arguments, runtime)
@@ -67,5 +67,5 @@ def test_the_program_behind(
         ("bash", {"codex", "codex-#", "#.#.#"}, False),
     ],
 )
-def test_the_sieve(comm: str, names: set[str], fits: bool) -> None:
+def test_a_process_name_fits_the_names(comm: str, names: set[str], fits: bool) -> None:
     assert may_be_named(comm, frozenset(names)) is fits

@@ -1,4 +1,4 @@
-"""Other programs' databases: the latest rows, no harm, and an answer for every trouble."""
+"""Other programs' databases: the latest rows, no harm, and an error of ours for every fault."""
 
 import os
 import sqlite3
@@ -14,9 +14,9 @@ import pytest
 
 from agentctl.errors import Forbidden, Gone, Malformed, SourceError, Unsupported
 from agentctl.system import clock, proc, sqlite_copy
-from agentctl.system.sqlite import Database, is_elsewhere, stamp
+from agentctl.system.sqlite import Database, is_elsewhere, read_stamp
 from agentctl.truth.look import Look
-from agentctl.truth.warm import Warm
+from agentctl.truth.memory import Memory
 from tests.fakes.container import unshare
 from tests.waiting import until
 
@@ -25,10 +25,10 @@ SCHEMA = "create table session (id text, at integer)"
 
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
-    return make(tmp_path / "agent.db")
+    return make_database(tmp_path / "agent.db")
 
 
-def make(path: Path, mode: str = "wal") -> Path:
+def make_database(path: Path, mode: str = "wal") -> Path:
     with closing(sqlite3.connect(path)) as connection:
         connection.execute(f"pragma journal_mode = {mode}")
         connection.execute(SCHEMA)
@@ -45,58 +45,58 @@ def writer(path: Path) -> Iterator[sqlite3.Connection]:
         yield connection
 
 
-def ids(path: Path) -> list[str]:
+def read_ids(path: Path) -> list[str]:
     with Database(str(path)) as database:
         return [row[0] for row in database.rows("select id from session order by at")]
 
 
-def test_rows_that_are_only_in_the_log_are_seen(path: Path, writer: sqlite3.Connection) -> None:
+def test_rows_in_the_log_are_read(path: Path, writer: sqlite3.Connection) -> None:
     main = path.read_bytes()
     writer.execute("insert into session values ('latest', 2)")
     writer.commit()
-    assert path.read_bytes() == main, "the row was to be in the log alone"
-    assert ids(path) == ["first", "latest"]
+    assert path.read_bytes() == main, "the row must be only in the log"
+    assert read_ids(path) == ["first", "latest"]
     assert path.read_bytes() == main, "a reader must not checkpoint"
 
 
-def test_an_open_transaction_is_not_seen_and_not_waited_for(
+def test_an_open_transaction_is_not_read_and_not_waited_for(
     path: Path, writer: sqlite3.Connection
 ) -> None:
     writer.execute("begin immediate")
     writer.execute("insert into session values ('not yet', 2)")
-    assert ids(path) == ["first"]
+    assert read_ids(path) == ["first"]
     writer.rollback()
 
 
-def test_a_writer_that_locks_everybody_out_is_an_answer(tmp_path: Path) -> None:
-    path = make(tmp_path / "old.db", "delete")
+def test_an_exclusive_lock_is_an_error(tmp_path: Path) -> None:
+    path = make_database(tmp_path / "old.db", "delete")
     with closing(sqlite3.connect(path)) as holder:
         holder.execute("begin exclusive")
         with pytest.raises(SourceError, match="locked"):
-            ids(path)
+            read_ids(path)
         holder.rollback()
-    assert ids(path) == ["first"]
+    assert read_ids(path) == ["first"]
 
 
 def test_a_short_lock_is_waited_for(tmp_path: Path) -> None:
-    path = make(tmp_path / "old.db", "delete")
+    path = make_database(tmp_path / "old.db", "delete")
     with closing(sqlite3.connect(path, check_same_thread=False)) as holder:
         holder.execute("begin exclusive")
         end = threading.Timer(0.05, holder.rollback)
         end.start()
         try:
-            assert ids(path) == ["first"]
+            assert read_ids(path) == ["first"]
         finally:
             end.join()
 
 
-def test_it_cannot_write(path: Path) -> None:
+def test_a_write_is_forbidden(path: Path) -> None:
     with Database(str(path)) as database, pytest.raises(Forbidden):
         database.rows("insert into session values ('ours', 3)")
-    assert ids(path) == ["first"]
+    assert read_ids(path) == ["first"]
 
 
-def test_missing_is_gone_and_is_not_made(tmp_path: Path) -> None:
+def test_a_missing_database_is_gone_and_not_made(tmp_path: Path) -> None:
     with pytest.raises(Gone):
         Database(str(tmp_path / "none.db"))
     assert list(tmp_path.iterdir()) == []
@@ -109,35 +109,35 @@ def test_rubbish_is_malformed(tmp_path: Path, data: bytes) -> None:
     path = tmp_path / "agent.db"
     path.write_bytes(data)
     with pytest.raises(Malformed):
-        ids(path)
+        read_ids(path)
 
 
 def test_a_page_of_rubbish_inside_is_malformed(tmp_path: Path) -> None:
-    path = make(tmp_path / "agent.db", "delete")
+    path = make_database(tmp_path / "agent.db", "delete")
     data = path.read_bytes()
     path.write_bytes(data[:4096] + b"\xff" * (len(data) - 4096))
     with pytest.raises(Malformed):
-        ids(path)
+        read_ids(path)
 
 
 def test_an_empty_file_or_another_schema_is_unsupported(tmp_path: Path) -> None:
     empty = tmp_path / "empty.db"
     empty.touch()
     with pytest.raises(Unsupported):
-        ids(empty)
-    other = make(tmp_path / "other.db")
+        read_ids(empty)
+    other = make_database(tmp_path / "other.db")
     with Database(str(other)) as database, pytest.raises(Unsupported, match="schema we do not know"):
         database.rows("select colour from session")
 
 
-def test_text_that_is_no_utf8_costs_itself_alone(path: Path, writer: sqlite3.Connection) -> None:
-    before = ids(path)
+def test_text_that_is_no_utf8_costs_only_itself(path: Path, writer: sqlite3.Connection) -> None:
+    before = read_ids(path)
     writer.execute("insert into session values (cast(x'ff61' as text), 9)")
     writer.commit()
-    assert sorted(ids(path)) == sorted([*before, "\ufffda"])
+    assert sorted(read_ids(path)) == sorted([*before, "\ufffda"])
 
 
-def test_what_is_no_regular_file_does_not_hang(tmp_path: Path) -> None:
+def test_a_file_that_is_not_regular_does_not_hang(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "fifo.db")
     for name in ("fifo.db", "."):
         with pytest.raises(Malformed):
@@ -147,23 +147,23 @@ def test_what_is_no_regular_file_does_not_hang(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "name", ["a?mode=rwc", "a#b", "a%41", "50%", "a b", "a&b=c", "ä€", "'\"", ":memory:"]
 )
-def test_a_path_of_any_characters(tmp_path: Path, name: str) -> None:
+def test_a_path_may_have_any_characters(tmp_path: Path, name: str) -> None:
     directory = tmp_path / name
     directory.mkdir()
-    path = make(directory / f"{name}.db")
-    assert ids(path) == ["first"]
+    path = make_database(directory / f"{name}.db")
+    assert read_ids(path) == ["first"]
     assert sorted(p.name for p in tmp_path.iterdir()) == [name]
 
 
-def test_a_path_that_is_no_utf8(tmp_path: Path) -> None:
+def test_a_path_need_not_be_utf8(tmp_path: Path) -> None:
     directory = os.fsencode(tmp_path) + b"/\xff"
     os.mkdir(directory)
-    made = make(tmp_path / "made.db", "delete")
-    os.rename(made, directory + b"/agent.db")
-    assert ids(Path(os.fsdecode(directory + b"/agent.db"))) == ["first"]
+    database = make_database(tmp_path / "made.db", "delete")
+    os.rename(database, directory + b"/agent.db")
+    assert read_ids(Path(os.fsdecode(directory + b"/agent.db"))) == ["first"]
 
 
-def test_columns(path: Path) -> None:
+def test_the_columns_of_a_table_are_listed(path: Path) -> None:
     with Database(str(path)) as database:
         assert database.columns("session") == {"id", "at"}
         assert database.columns("nothing") == frozenset()
@@ -206,120 +206,121 @@ class Inside:
 
 @pytest.fixture
 def inside(path: Path) -> Iterator[Inside]:
-    made = Inside(path)
-    yield made
-    made.process.communicate()
+    inside = Inside(path)
+    yield inside
+    inside.process.communicate()
 
 
-def test_the_file_at_the_path_is_read_and_no_other_of_that_name(path: Path, inside: Inside) -> None:
-    assert ids(inside.path) == ["theirs"]
-    assert ids(path) == ["first"]
+def test_a_database_of_the_same_path_outside_is_not_read(path: Path, inside: Inside) -> None:
+    assert read_ids(inside.path) == ["theirs"]
+    assert read_ids(path) == ["first"]
     path.unlink()
-    assert ids(inside.path) == ["theirs"]
+    assert read_ids(inside.path) == ["theirs"]
 
 
 def test_a_path_that_leads_to_our_own_file_is_opened(path: Path) -> None:
     ours = f"/proc/{os.getpid()}/root{path}"
     assert not is_elsewhere(ours)
-    assert ids(Path(ours)) == ["first"]
+    assert read_ids(Path(ours)) == ["first"]
 
 
-def test_a_stamp_of_what_is_elsewhere_changes_with_each_commit(inside: Inside) -> None:
-    before = stamp(str(inside.path))
+def test_a_stamp_of_a_database_elsewhere_changes_with_each_commit(inside: Inside) -> None:
+    before = read_stamp(str(inside.path))
     assert before is not None
-    assert ids(inside.path) == ["theirs"]
-    assert stamp(str(inside.path)) == before
+    assert read_ids(inside.path) == ["theirs"]
+    assert read_stamp(str(inside.path)) == before
     inside.add("more")
-    assert stamp(str(inside.path)) != before
-    assert ids(inside.path) == ["theirs", "more"]
+    assert read_stamp(str(inside.path)) != before
+    assert read_ids(inside.path) == ["theirs", "more"]
 
 
-def test_a_copy_is_made_again_only_when_somebody_has_written(
+@pytest.mark.slow
+def test_a_copy_is_made_again_only_after_a_write(
     inside: Inside, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The daemon looks again and again."""
-    copies, snapshot = 0, sqlite_copy.snapshot
+    copies, copy_database = 0, sqlite_copy.copy_database
 
-    def counted(path: str) -> bytearray:
+    def count_copy(path: str) -> bytearray:
         nonlocal copies
         copies += 1
-        return snapshot(path)
+        return copy_database(path)
 
-    monkeypatch.setattr(sqlite_copy, "snapshot", counted)
-    look = Look({}, {}, time.time(), warm=Warm())
+    monkeypatch.setattr(sqlite_copy, "copy_database", count_copy)
+    look = Look({}, {}, time.time(), memory=Memory())
 
-    def rows() -> list[str]:
-        with look.database(str(inside.path)) as database:
+    def read_rows() -> list[str]:
+        with look.open_database(str(inside.path)) as database:
             return [row[0] for row in database.rows("select id from session order by at")]
 
-    def settled() -> bool:
-        found = stamp(str(inside.path))
-        return found is not None and clock.settled(found[1])
+    def is_settled() -> bool:
+        stamp = read_stamp(str(inside.path))
+        return stamp is not None and clock.is_settled(stamp[1])
 
     for expected in (["theirs"], ["theirs", "more"]):
-        until(settled, "what was written is older than the grain of its time")
+        until(is_settled, "the write is older than the grain of its time")
         copies = 0
-        assert [rows() for _ in range(5)] == [expected] * 5
+        assert [read_rows() for _ in range(5)] == [expected] * 5
         assert copies == 1
         inside.add("more")
 
 
 def test_no_file_of_theirs_stays_open(inside: Inside) -> None:
-    """It would keep their disk busy when they are gone."""
-    ours = proc.read_process(os.getpid(), proc.boot_id())
+    """It would keep their file system busy after they end."""
+    ours = proc.read_process(os.getpid(), proc.read_boot_id())
     with Database(str(inside.path)) as database:
         database.rows("select * from session")
-        stamp(str(inside.path))
-        assert not [path for path in ours.open_files() if "agent.db" in path]
+        read_stamp(str(inside.path))
+        assert not [path for path in ours.list_open_files() if "agent.db" in path]
 
 
 # the stamp
 
 
-def test_a_stamp_is_the_same_until_somebody_commits(path: Path, writer: sqlite3.Connection) -> None:
-    ids(path)
-    before = stamp(str(path))
+def test_a_stamp_changes_with_each_commit_only(path: Path, writer: sqlite3.Connection) -> None:
+    read_ids(path)
+    before = read_stamp(str(path))
     assert before is not None
-    ids(path)
-    assert stamp(str(path)) == before
+    read_ids(path)
+    assert read_stamp(str(path)) == before
     for number in range(3):
         writer.execute("update session set at = ?", (number,))
         writer.commit()
-        after = stamp(str(path))
+        after = read_stamp(str(path))
         assert after is not None
         assert after[0] != before[0]
         before = after
     writer.execute("pragma wal_checkpoint(truncate)")
-    assert stamp(str(path)) != before
+    assert read_stamp(str(path)) != before
 
 
-def test_a_stamp_without_a_log(tmp_path: Path) -> None:
-    path = make(tmp_path / "agent.db", "delete")
-    before = stamp(str(path))
-    assert stamp(str(path)) == before
+def test_a_stamp_without_a_log_is_the_time_of_the_file(tmp_path: Path) -> None:
+    path = make_database(tmp_path / "agent.db", "delete")
+    before = read_stamp(str(path))
+    assert read_stamp(str(path)) == before
     os.utime(path, ns=(0, 10**18))
-    after = stamp(str(path))
+    after = read_stamp(str(path))
     assert after is not None
     assert after[1] == 1e9
     assert after != before
 
 
-def test_a_commit_that_no_time_tells_of(path: Path, writer: sqlite3.Connection) -> None:
-    """The log was written, and its index says so only later."""
+def test_a_commit_without_a_new_time_changes_the_stamp(path: Path, writer: sqlite3.Connection) -> None:
+    """The log is written first, and its index shows that only later."""
     writer.execute("update session set at = 2")
     writer.commit()
-    before = stamp(str(path))
+    before = read_stamp(str(path))
     with open(f"{path}-shm", "r+b") as index:
         index.seek(16)  # the number of valid frames
         index.write(b"\7")
-    assert stamp(str(path)) != before
+    assert read_stamp(str(path)) != before
 
 
-def test_what_cannot_be_told_has_no_stamp(tmp_path: Path) -> None:
-    path = make(tmp_path / "agent.db", "delete")
+def test_an_unreadable_log_has_no_stamp(tmp_path: Path) -> None:
+    path = make_database(tmp_path / "agent.db", "delete")
     loop = Path(f"{path}-wal")
     loop.symlink_to(loop)
-    assert stamp(str(path)) is None
+    assert read_stamp(str(path)) is None
 
 
 FORBIDDEN = """
@@ -334,54 +335,53 @@ except SourceError as error:
 """
 
 
-@pytest.mark.parametrize("closed", ["agent.db", "."])
-def test_what_may_not_be_read_is_forbidden(path: Path, closed: str) -> None:
+def read_without_privilege(path: Path) -> "subprocess.CompletedProcess[bytes]":
+    """Read the database in a process that may not read everything. Skip where root cannot drop this."""
     without = ["setpriv", "--bounding-set=-dac_override,-dac_read_search"] if os.geteuid() == 0 else []
+    run = subprocess.run(
+        [*without, sys.executable, "-c", FORBIDDEN, str(path)],
+        env={"PYTHONPATH": os.pathsep.join(sys.path), "PATH": "/usr/bin:/bin"},
+        capture_output=True,
+        timeout=60,
+        check=False,
+    )
+    if run.returncode == 127 or b"setpriv" in run.stderr:
+        pytest.skip(f"root reads everything, and setpriv(1) does not help: {run.stderr.decode()}")
+    return run
+
+
+@pytest.mark.parametrize("closed", ["agent.db", "."])
+def test_a_database_without_permission_is_forbidden(path: Path, closed: str) -> None:
     target = path.parent / closed
     target.chmod(0)
     try:
-        done = subprocess.run(
-            [*without, sys.executable, "-c", FORBIDDEN, str(path)],
-            env={"PYTHONPATH": os.pathsep.join(sys.path), "PATH": "/usr/bin:/bin"},
-            capture_output=True,
-            timeout=60,
-            check=False,
-        )
+        run = read_without_privilege(path)
     finally:
         target.chmod(0o700)
-    if done.returncode == 127 or b"setpriv" in done.stderr:
-        pytest.skip(f"root reads everything, and setpriv(1) does not help: {done.stderr.decode()}")
-    assert done.stdout.decode() == "forbidden\n", done.stderr.decode()
+    assert run.stdout.decode() == "forbidden\n", run.stderr.decode()
 
 
-def test_a_log_where_nothing_may_be_written_is_an_answer(path: Path) -> None:
-    """A WAL database without its shared memory, in a directory that is not ours to write."""
-    without = ["setpriv", "--bounding-set=-dac_override,-dac_read_search"] if os.geteuid() == 0 else []
+def test_a_database_in_a_read_only_directory_is_read_or_forbidden(path: Path) -> None:
+    """The database is in WAL mode, without shared memory, in a directory that we may not write to."""
     path.parent.chmod(0o500)
     try:
-        done = subprocess.run(
-            [*without, sys.executable, "-c", FORBIDDEN, str(path)],
-            env={"PYTHONPATH": os.pathsep.join(sys.path), "PATH": "/usr/bin:/bin"},
-            capture_output=True,
-            timeout=60,
-            check=False,
-        )
+        run = read_without_privilege(path)
     finally:
         path.parent.chmod(0o700)
-    assert done.stdout.decode() in ("forbidden\n", "[('first',)]\n"), done.stderr.decode()
+    assert run.stdout.decode() in ("forbidden\n", "[('first',)]\n"), run.stderr.decode()
 
 
 def test_a_look_ends_no_lock_of_another_thread(path: Path) -> None:
-    """POSIX: who closes any descriptor of a file ends all of this process's locks on it. Another process
-    would then take itself for the last one, and remove the log under us."""
-    held = sqlite3.connect(path, isolation_level=None)
-    held.execute("pragma journal_mode = wal")
-    held.execute("create table more (x)")
+    """POSIX: to close any descriptor of a file ends all locks of this process on it. Another process
+    would then be the last one, and remove the log under us."""
+    connection = sqlite3.connect(path, isolation_level=None)
+    connection.execute("pragma journal_mode = wal")
+    connection.execute("create table more (x)")
     with Database(str(path)) as database:
         database.rows("select * from more")
-    stamp(str(path))
+    read_stamp(str(path))
     other = "import sqlite3, sys; c = sqlite3.connect(sys.argv[1]); c.execute('select * from more')"
     subprocess.run([sys.executable, "-c", other, str(path)], check=True)
     assert Path(f"{path}-wal").exists()
-    held.execute("insert into more values (1)")
-    held.close()
+    connection.execute("insert into more values (1)")
+    connection.close()

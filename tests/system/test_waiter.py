@@ -1,6 +1,7 @@
 """Waiting for a change or an end, without polling."""
 
 import os
+import select
 import sqlite3
 import threading
 from collections.abc import Callable
@@ -12,7 +13,7 @@ import pytest
 from agentctl.errors import Gone
 from agentctl.system.pidfd import Handle
 from agentctl.system.sqlite import Database
-from agentctl.system.waiter import Watch
+from agentctl.system.waiter import Poll, Waker, Watch
 from tests.fakes.stranger import Stranger
 from tests.rooms import Room
 
@@ -34,17 +35,17 @@ def replace(path: Path) -> None:
     "change", [append, replace, Path.unlink, lambda p: p.with_name("born").touch()],
     ids=["append", "replace", "delete", "create"],
 )  # fmt: skip
-def test_a_change_wakes(tmp_path: Path, change: Callable[[Path], None]) -> None:
+def test_a_change_wakes_a_watch(tmp_path: Path, change: Callable[[Path], None]) -> None:
     path = tmp_path / "s.jsonl"
     path.write_text("first\n")
     with Watch([str(tmp_path)], []) as watch:
         assert not watch.wait(0)
         change(path)
         assert watch.wait(LONG)
-        assert not watch.wait(0), "one change is told once"
+        assert not watch.wait(0), "one change wakes once"
 
 
-def test_a_change_wakes_one_who_sleeps_already(tmp_path: Path) -> None:
+def test_a_change_wakes_a_sleeping_thread(tmp_path: Path) -> None:
     path = tmp_path / "s.jsonl"
     path.touch()
     woken = threading.Event()
@@ -61,8 +62,8 @@ def test_a_change_wakes_one_who_sleeps_already(tmp_path: Path) -> None:
         sleeper.join()
 
 
-def test_a_person_may_wait_for_months(tmp_path: Path) -> None:
-    """In milliseconds that is more than poll takes."""
+def test_a_wait_of_months_does_not_overflow(tmp_path: Path) -> None:
+    """In milliseconds this is more than poll accepts."""
     with Stranger("one", {"PATH": "/usr/bin:/bin"}, tmp_path) as one, Handle(one.identity) as handle:
         one.end()
         assert handle.wait(90 * 86400.0)
@@ -78,7 +79,7 @@ def test_many_changes_do_not_pile_up(tmp_path: Path) -> None:
         assert not watch.wait(0)
 
 
-def test_the_end_of_a_process_wakes(tmp_path: Path) -> None:
+def test_the_end_of_a_process_wakes_a_watch(tmp_path: Path) -> None:
     with (
         Stranger("watched", {"PATH": "/usr/bin:/bin"}, tmp_path) as stranger,
         Handle(stranger.identity) as handle,
@@ -91,32 +92,32 @@ def test_the_end_of_a_process_wakes(tmp_path: Path) -> None:
 
 
 def test_a_database_wakes_when_it_is_written_and_not_when_it_is_read(tmp_path: Path) -> None:
-    """To read its log, SQLite opens that for writing: one that looks when woken would never sleep."""
+    """SQLite opens a log for writing to read it: a reader that woke from that would never sleep."""
     path = tmp_path / "s.db"
     with closing(sqlite3.connect(path)) as writer, Watch() as watch:
         writer.execute("PRAGMA journal_mode = WAL")
-        writer.execute("CREATE TABLE said (word)")
+        writer.execute("CREATE TABLE words (word)")
         for name in (path, f"{path}-wal"):
             watch.add_file(str(name))
         for _ in range(2):
             with Database(str(path)) as database:
-                database.rows("SELECT * FROM said")
+                database.rows("SELECT * FROM words")
             assert not watch.wait(0)
             with writer:
-                writer.execute("INSERT INTO said VALUES ('hello')")
+                writer.execute("INSERT INTO words VALUES ('hello')")
             assert watch.wait(LONG)
             while watch.wait(0):  # the rest of that change
                 pass
 
 
-def test_a_directory_that_is_not_there(tmp_path: Path) -> None:
+def test_a_missing_directory_leaves_no_descriptor(tmp_path: Path) -> None:
     before = len(os.listdir("/proc/self/fd"))
     with pytest.raises(Gone):
         Watch([str(tmp_path), str(tmp_path / "none")], [])
     assert len(os.listdir("/proc/self/fd")) == before
 
 
-def test_it_leaves_no_descriptor_behind(tmp_path: Path) -> None:
+def test_a_closed_watch_leaves_no_descriptor(tmp_path: Path) -> None:
     before = len(os.listdir("/proc/self/fd"))
     with Watch([str(tmp_path)], []):
         assert len(os.listdir("/proc/self/fd")) == before + 1
@@ -139,7 +140,7 @@ def test_a_file_wakes_and_its_neighbours_do_not(tmp_path: Path) -> None:
 
 
 def test_a_neighbour_does_not_shorten_the_wait(tmp_path: Path) -> None:
-    """Woken by what concerns nobody, it sleeps on until what does."""
+    """A change of another file wakes no wait."""
     woken: list[bool] = []
     with Watch() as watch:
         watch.add_file(str(tmp_path / "mine"))
@@ -153,7 +154,7 @@ def test_a_neighbour_does_not_shorten_the_wait(tmp_path: Path) -> None:
     assert woken == [True]
 
 
-def test_a_file_in_a_directory_that_is_not_there_yet(tmp_path: Path) -> None:
+def test_a_file_in_a_future_directory_is_watched(tmp_path: Path) -> None:
     path = tmp_path / "a" / "b" / "s.jsonl"
     with Watch() as watch:
         watch.add_file(str(path))
@@ -166,14 +167,14 @@ def test_a_file_in_a_directory_that_is_not_there_yet(tmp_path: Path) -> None:
         assert watch.wait(LONG)
 
 
-def test_a_directory_that_goes_and_comes_again(tmp_path: Path) -> None:
+def test_a_file_is_watched_after_its_directory_is_made_again(tmp_path: Path) -> None:
     path = tmp_path / "a" / "s.jsonl"
     path.parent.mkdir()
     with Watch() as watch:
         watch.add_file(str(path))
         path.parent.rmdir()
         assert watch.wait(LONG)
-        assert watch.add_file(str(path)), "now it is waited for one step above"
+        assert watch.add_file(str(path)), "now its parent is watched"
         path.parent.mkdir()
         assert watch.wait(LONG)
         assert watch.add_file(str(path))
@@ -181,7 +182,7 @@ def test_a_directory_that_goes_and_comes_again(tmp_path: Path) -> None:
         assert watch.wait(LONG)
 
 
-def test_a_file_behind_a_link(tmp_path: Path) -> None:
+def test_a_file_behind_a_link_is_watched(tmp_path: Path) -> None:
     (tmp_path / "real").mkdir()
     (tmp_path / "link").symlink_to(tmp_path / "real")
     with Watch() as watch:
@@ -190,21 +191,8 @@ def test_a_file_behind_a_link(tmp_path: Path) -> None:
         assert watch.wait(LONG)
 
 
-def test_a_process_that_was_dropped_wakes_nobody(tmp_path: Path) -> None:
-    with (
-        Stranger("watched", {"PATH": "/usr/bin:/bin"}, tmp_path) as stranger,
-        Handle(stranger.identity) as handle,
-        Watch() as watch,
-    ):
-        watch.add_process(handle)
-        stranger.end()
-        assert watch.wait(LONG)
-        watch.drop_process(handle)
-        assert not watch.wait(0)
-
-
-def test_too_much_at_once_wakes(tmp_path: Path) -> None:
-    """The queue of the kernel has an end: what was lost may have been ours."""
+def test_an_overflow_of_the_queue_wakes(tmp_path: Path) -> None:
+    """The queue of the kernel is limited: a lost change may be ours."""
     limit = int(Path("/proc/sys/fs/inotify/max_queued_events").read_text())
     if limit > 1 << 16:
         pytest.skip(f"a queue of {limit} events takes too long to fill")
@@ -218,7 +206,7 @@ def test_too_much_at_once_wakes(tmp_path: Path) -> None:
 
 LIMITED = """
 import os, sys
-from agentctl.system.waiter import Watch
+from agentctl.system.waiter import Poll, Waker, Watch
 what, place = sys.argv[1:]
 limit(what, 0)
 with Watch([place]) as watch:
@@ -237,16 +225,45 @@ with Watch([place]) as watch:
 
 
 @pytest.mark.parametrize("what", ["max_inotify_instances", "max_inotify_watches"])
-def test_what_cannot_be_watched_is_looked_at_by_the_clock_until_it_can(
-    what: str, tmp_path: Path
-) -> None:
+@pytest.mark.slow
+def test_without_inotify_a_wait_ends_by_the_clock(what: str, tmp_path: Path) -> None:
     with Room() as room:
         room.limit(what, 0)
-        told = room.python(LIMITED, what, str(tmp_path))
-    assert told.split() == [str(tmp_path), f"{tmp_path}/file"]
+        output = room.python(LIMITED, what, str(tmp_path))
+    assert output.split() == [str(tmp_path), f"{tmp_path}/file"]
 
 
 def test_a_wait_for_processes_alone_takes_no_inotify_instance(tmp_path: Path) -> None:
     before = len(os.listdir("/proc/self/fd"))
     with Watch():
         assert len(os.listdir("/proc/self/fd")) == before
+
+
+def test_a_waker_is_ready_once_per_call() -> None:
+    waker = Waker()
+    ready = select.poll()
+    ready.register(waker, select.POLLIN)
+    assert ready.poll(0) == []
+    waker.wake()
+    waker.wake()
+    assert ready.poll(0) != []
+    waker.clear()
+    waker.clear()
+    assert ready.poll(0) == []
+    waker.close()
+
+
+def test_a_poll_returns_ready_descriptors_without_its_waker() -> None:
+    poll, (reader, writer) = Poll(), os.pipe()
+    poll.add(reader)
+    assert poll.wait(0, 8) == []
+    poll.wake()
+    assert poll.wait(60, 8) == []  # returns at once: woken
+    os.write(writer, b"x")
+    poll.wake()
+    assert poll.wait(60, 8) == [reader]
+    poll.drop(reader)
+    assert poll.wait(0, 8) == []
+    poll.close()
+    os.close(reader)
+    os.close(writer)

@@ -17,13 +17,13 @@ PARKED = Evidence("idle", "/7.json", "record", note="parked", trusted=False)
 LIVING = ("running", "waiting", "idle")
 
 
-def said(
+def fact(
     claim: Claim, detail: str = "", authority: Authority = "journal", *, trusted: bool = True
 ) -> Evidence:
     return Evidence(claim, f"/{claim}", authority, detail=detail, trusted=trusted)
 
 
-def exited(code: int | None) -> Evidence:
+def exit_fact(code: int | None) -> Evidence:
     return Evidence("exited", "/exit.json", "record", value=code)
 
 
@@ -31,37 +31,37 @@ def exited(code: int | None) -> Evidence:
     ("evidence", "status", "activity", "waiting_for"),
     [
         ([ALIVE], "running", "unknown", None),
-        ([ALIVE, said("working")], "running", "working", None),
-        ([ALIVE, said("idle", "completed")], "idle", "idle", None),
-        ([ALIVE, said("waiting", "permission")], "waiting", "waiting", "permission"),
-        ([ALIVE, said("waiting", "a bus")], "waiting", "waiting", None),
-        # the agent's live record beats what it wrote down before
-        ([ALIVE, said("working"), said("idle", authority="record")], "idle", "idle", None),
-        ([ALIVE, said("idle"), said("working", authority="derived")], "idle", "idle", None),
-        # a record with a word we do not know leaves the decision to the journal
-        ([ALIVE, PARKED, said("working")], "running", "working", None),
+        ([ALIVE, fact("working")], "running", "working", None),
+        ([ALIVE, fact("idle", "completed")], "idle", "idle", None),
+        ([ALIVE, fact("waiting", "permission")], "waiting", "waiting", "permission"),
+        ([ALIVE, fact("waiting", "a bus")], "waiting", "waiting", None),
+        # the agent's live record beats its transcript
+        ([ALIVE, fact("working"), fact("idle", authority="record")], "idle", "idle", None),
+        ([ALIVE, fact("idle"), fact("working", authority="derived")], "idle", "idle", None),
+        # a record with a value that we do not know leaves the decision to the transcript
+        ([ALIVE, PARKED, fact("working")], "running", "working", None),
         # two processes on one session: the one that needs a person
-        ([ALIVE, said("working"), said("waiting", "question")], "waiting", "waiting", "question"),
+        ([ALIVE, fact("working"), fact("waiting", "question")], "waiting", "waiting", "question"),
         # nothing makes a live process dead
-        ([GONE, ALIVE, exited(0), said("idle", "completed")], "idle", "idle", None),
+        ([GONE, ALIVE, exit_fact(0), fact("idle", "completed")], "idle", "idle", None),
         ([], "unknown", "unknown", None),
-        ([said("working")], "unknown", "unknown", None),
-        ([AMBIGUOUS, said("working")], "unknown", "unknown", None),
-        ([HIDDEN, exited(0)], "unknown", "unknown", None),
-        # who may be the owner and who cannot: the safer claim
+        ([fact("working")], "unknown", "unknown", None),
+        ([AMBIGUOUS, fact("working")], "unknown", "unknown", None),
+        ([HIDDEN, exit_fact(0)], "unknown", "unknown", None),
+        # a possible owner and none at all: the safer claim wins
         ([GONE, AMBIGUOUS], "unknown", "unknown", None),
         ([GONE, HIDDEN], "unknown", "unknown", None),
         ([ALIVE, AMBIGUOUS], "running", "unknown", None),
         ([ALIVE, ENDED], "running", "unknown", None),
         ([ENDED, AMBIGUOUS], "unknown", "unknown", None),
         ([Evidence("ended", "/7.json", "record")], "unknown", "unknown", None),
-        # only the kernel's word makes it alive or dead
+        # only the kernel makes it alive or dead
         ([Evidence("alive", "/7.json", "record")], "unknown", "unknown", None),
-        ([Evidence("gone", "/s.jsonl", "journal"), said("idle")], "unknown", "unknown", None),
+        ([Evidence("gone", "/s.jsonl", "journal"), fact("idle")], "unknown", "unknown", None),
         ([Evidence("gone", "/s.jsonl", "record"), ALIVE], "running", "unknown", None),
     ],
 )  # fmt: skip
-def test_of_the_living(
+def test_the_verdict_on_live_and_unknown_sessions(
     evidence: list[Evidence], status: str, activity: str, waiting_for: str | None
 ) -> None:
     verdict = judge(evidence)
@@ -74,49 +74,51 @@ def test_of_the_living(
     ("evidence", "outcome", "code"),
     [
         ([], "unknown", None),
-        ([exited(0)], "unknown", 0),
-        ([exited(None)], "unknown", None),
-        ([exited(3)], "failed", 3),
-        ([exited(-9)], "killed", -9),
-        ([exited(143)], "killed", 143),
-        ([said("idle", "completed")], "completed", None),
-        ([said("idle", "completed"), exited(0)], "completed", 0),
-        ([said("idle", "completed"), exited(1)], "failed", 1),
-        ([said("idle", "completed"), exited(-15)], "killed", -15),
-        ([said("idle", "failed")], "failed", None),
-        ([said("idle", "failed"), exited(0)], "failed", 0),
-        ([said("idle", "interrupted"), exited(0)], "interrupted", 0),
-        ([said("idle", "interrupted"), exited(130)], "interrupted", 130),
-        ([said("working")], "killed", None),
-        ([said("working"), exited(0)], "interrupted", 0),
-        ([said("working"), exited(2)], "failed", 2),
-        ([said("waiting", "question"), exited(0)], "interrupted", 0),
-        ([said("waiting", "question")], "killed", None),
-        # a stale live record says "idle" and no more; the journal knows how the turn ended
-        ([said("idle", authority="record"), said("idle", "completed")], "completed", None),
-        ([said("idle", authority="record"), said("idle", "failed")], "failed", None),
-        ([said("idle")], "unknown", None),
-        ([said("idle", "completed", trusted=False)], "unknown", None),
-        ([said("working", trusted=False), said("idle", "completed")], "completed", None),
+        ([exit_fact(0)], "unknown", 0),
+        ([exit_fact(None)], "unknown", None),
+        ([exit_fact(3)], "failed", 3),
+        ([exit_fact(-9)], "killed", -9),
+        ([exit_fact(143)], "killed", 143),
+        ([fact("idle", "completed")], "completed", None),
+        ([fact("idle", "completed"), exit_fact(0)], "completed", 0),
+        ([fact("idle", "completed"), exit_fact(1)], "failed", 1),
+        ([fact("idle", "completed"), exit_fact(-15)], "killed", -15),
+        ([fact("idle", "failed")], "failed", None),
+        ([fact("idle", "failed"), exit_fact(0)], "failed", 0),
+        ([fact("idle", "interrupted"), exit_fact(0)], "interrupted", 0),
+        ([fact("idle", "interrupted"), exit_fact(130)], "interrupted", 130),
+        ([fact("working")], "killed", None),
+        ([fact("working"), exit_fact(0)], "interrupted", 0),
+        ([fact("working"), exit_fact(2)], "failed", 2),
+        ([fact("waiting", "question"), exit_fact(0)], "interrupted", 0),
+        ([fact("waiting", "question")], "killed", None),
+        # a stale live record says "idle" and no more; the transcript says how the turn ended
+        ([fact("idle", authority="record"), fact("idle", "completed")], "completed", None),
+        ([fact("idle", authority="record"), fact("idle", "failed")], "failed", None),
+        ([fact("idle")], "unknown", None),
+        ([fact("idle", "completed", trusted=False)], "unknown", None),
+        ([fact("working", trusted=False), fact("idle", "completed")], "completed", None),
     ],
 )
-def test_of_the_ended(evidence: list[Evidence], outcome: str, code: int | None) -> None:
+def test_the_outcome_of_an_ended_session(
+    evidence: list[Evidence], outcome: str, code: int | None
+) -> None:
     verdict = judge([GONE, *evidence])
     assert (verdict.status, verdict.outcome, verdict.exit_code) == ("stopped", outcome, code)
     assert verdict.activity == "unknown"
 
 
-def test_an_untrusted_exit_is_not_heard() -> None:
-    assert judge([GONE, exited(0)._replace(trusted=False)]).exit_code is None
+def test_an_untrusted_exit_code_is_not_used() -> None:
+    assert judge([GONE, exit_fact(0)._replace(trusted=False)]).exit_code is None
 
 
-def test_the_reason_of_unknown_is_the_source_s_own() -> None:
+def test_the_reason_of_unknown_is_that_of_its_source() -> None:
     assert judge([AMBIGUOUS]).reason == "pid 7 or pid 8"
     assert judge([HIDDEN._replace(note="")]).reason == "its owner is hidden"
 
 
 @given(bodies)
-def test_every_evidence_has_a_verdict(evidence: tuple[Evidence, ...]) -> None:
+def test_all_evidence_has_a_verdict(evidence: tuple[Evidence, ...]) -> None:
     verdict = judge(evidence)
     assert verdict.status in STATUSES
     assert verdict.reason
@@ -128,14 +130,14 @@ def test_every_evidence_has_a_verdict(evidence: tuple[Evidence, ...]) -> None:
 
 
 @given(bodies, bodies)
-def test_what_the_kernel_calls_alive_is_never_stopped(
+def test_a_process_that_the_kernel_calls_alive_is_never_stopped(
     before: tuple[Evidence, ...], after: tuple[Evidence, ...]
 ) -> None:
     assert judge((*before, ALIVE, *after)).status in LIVING
 
 
 @given(bodies)
-def test_without_the_kernel_s_word_nothing_lives_and_nothing_ends(
+def test_without_evidence_of_the_kernel_the_status_is_unknown(
     evidence: tuple[Evidence, ...],
 ) -> None:
     mute = [e for e in evidence if e.authority != "kernel"]
@@ -143,7 +145,7 @@ def test_without_the_kernel_s_word_nothing_lives_and_nothing_ends(
 
 
 @given(bodies)
-def test_what_is_gone_is_never_living(evidence: tuple[Evidence, ...]) -> None:
+def test_a_process_that_is_gone_never_lives(evidence: tuple[Evidence, ...]) -> None:
     without = [e for e in evidence if e.claim != "alive"]
     assert judge([GONE, *without]).status in ("stopped", "unknown")
 
@@ -161,20 +163,20 @@ def test_untrusted_evidence_never_decides(
 @given(bodies)
 def test_an_exit_code_is_never_invented(evidence: tuple[Evidence, ...]) -> None:
     verdict = judge(evidence)
-    told = {e.value for e in evidence if e.claim == "exited" and e.trusted}
-    assert verdict.exit_code is None or verdict.exit_code in told
+    exit_codes = {e.value for e in evidence if e.claim == "exited" and e.trusted}
+    assert verdict.exit_code is None or verdict.exit_code in exit_codes
     if verdict.outcome == "completed":
         assert any(e.claim == "idle" and e.detail == "completed" and e.trusted for e in verdict.used)
 
 
 @given(st.sampled_from(["working", "waiting"]), details, codes)
 def test_an_open_turn_is_never_completed(claim: Claim, detail: str, code: int | None) -> None:
-    assert judge([GONE, said(claim, detail), exited(code)]).outcome in (
+    assert judge([GONE, fact(claim, detail), exit_fact(code)]).outcome in (
         "killed",
         "interrupted",
         "failed",
     )
-    assert judge([GONE, said(claim, detail), exited(0)]).outcome != "completed"
+    assert judge([GONE, fact(claim, detail), exit_fact(0)]).outcome != "completed"
 
 
 @given(bodies)
@@ -196,7 +198,7 @@ def test_the_order_of_evidence_decides_no_status(evidence: tuple[Evidence, ...],
 def test_the_most_authoritative_activity_is_used(evidence: list[Evidence]) -> None:
     rank = ("kernel", "record", "journal", "derived")
     verdict = judge([ALIVE, *evidence])
-    told = [e for e in evidence if e.claim in ACTIVITY]
-    if told:
-        best = min(rank.index(e.authority) for e in told)
+    activities = [e for e in evidence if e.claim in ACTIVITY]
+    if activities:
+        best = min(rank.index(e.authority) for e in activities)
         assert rank.index(verdict.used[1].authority) == best

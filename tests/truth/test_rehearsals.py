@@ -1,4 +1,4 @@
-"""A rehearsal is seen by nobody outside it, and nothing else can be hidden as one."""
+"""A rehearsal is hidden from all looks outside it, and nothing else can be hidden as one."""
 
 import os
 import subprocess
@@ -17,14 +17,14 @@ from agentctl.truth import rehearsals
 from agentctl.truth.look import Look
 from tests.waiting import until
 
-REASON = sandbox.obstacle()
+REASON = sandbox.find_obstacle()
 pytestmark = pytest.mark.skipif(REASON is not None, reason=f"no room can be had here: {REASON}")
 PROGRAM = [sys.executable, "-c", "print('ready', flush=True); input()"]
 
 
 @contextmanager
 def running(words: list[str], **environ: str) -> Iterator[int]:
-    """The number of a process that has said that it is ready."""
+    """Start a process and yield its pid once it is ready."""
     process = subprocess.Popen(
         words, env={**os.environ, **environ}, stdin=subprocess.PIPE, stdout=subprocess.PIPE
     )
@@ -36,53 +36,53 @@ def running(words: list[str], **environ: str) -> Iterator[int]:
         process.communicate(b"\n")
 
 
-def below(pid: int) -> list[Process]:
-    """What this process has started, nearest first."""
+def list_descendants(pid: int) -> list[Process]:
+    """Return the descendants of this process, nearest first."""
     table = proc.read_table()
-    found, parents = [], {pid}
+    descendants, parents = [], {pid}
     while parents:
         nearest = [p for p in table.values() if p.parent in parents]
-        found += nearest
+        descendants += nearest
         parents = {p.pid for p in nearest}
-    return found
+    return descendants
 
 
-def test_what_is_in_a_rehearsal_is_not_there_for_others() -> None:
-    with running(sandbox.words(PROGRAM, maker="proc:7@9")) as pid:
-        keeper, program = below(pid)
-        (found,) = [r for r in rehearsals.rooms(proc.read_table()) if r.keeper.pid == keeper.pid]
-        assert found.maker == "proc:7@9"
-        assert [p.pid for p in found.inside] == [program.pid]
-        seen = Look.take({}).table
-        assert pid in seen, "whoever made the room is outside it"
-        assert not {keeper.pid, program.pid} & set(seen)
+def test_processes_in_a_rehearsal_are_hidden_outside() -> None:
+    with running(sandbox.command_line(PROGRAM, maker="proc:7@9")) as pid:
+        keeper, program = list_descendants(pid)
+        (room,) = [r for r in rehearsals.find_sandboxes(proc.read_table()) if r.keeper.pid == keeper.pid]
+        assert room.maker == "proc:7@9"
+        assert [p.pid for p in room.processes] == [program.pid]
+        table = Look.take({}).table
+        assert pid in table, "the maker of the room is outside it"
+        assert not {keeper.pid, program.pid} & set(table)
 
 
-def test_one_that_has_lost_its_parent_in_there_is_still_inside() -> None:
+def test_an_orphan_in_a_rehearsal_is_hidden_outside() -> None:
     orphan = "import os; os.fork() and os._exit(0); print('ready', flush=True); input()"
     keep = (
         "import subprocess, sys; subprocess.run([sys.executable, '-c', sys.argv[1]]); sys.stdin.read()"
     )
-    with running(sandbox.words([sys.executable, "-c", keep, orphan], maker="proc:7@9")) as pid:
-        until(lambda: len(below(pid)) == 3, "the one between has ended")
-        inside = below(pid)
+    with running(sandbox.command_line([sys.executable, "-c", keep, orphan], maker="proc:7@9")) as pid:
+        until(lambda: len(list_descendants(pid)) == 3, "the one between has ended")
+        inside = list_descendants(pid)
         assert not {p.pid for p in inside} & set(Look.take({}).table)
 
 
-def test_in_a_rehearsal_everybody_is_seen() -> None:
+def test_in_a_rehearsal_its_processes_are_seen() -> None:
     script = (
         "from agentctl.truth.look import Look; print(*sorted(Look.take({}).table)); "
         "print('ready', flush=True); input()"
     )
-    words = sandbox.words([sys.executable, "-c", script], maker="proc:7@9")
-    done = subprocess.run(words, input=b"\n", capture_output=True, check=True)
-    assert done.stdout.split()[:2] == [b"1", b"2"]
+    words = sandbox.command_line([sys.executable, "-c", script], maker="proc:7@9")
+    run = subprocess.run(words, input=b"\n", capture_output=True, check=True)
+    assert run.stdout.split()[:2] == [b"1", b"2"]
 
 
 @pytest.mark.parametrize(
     "words",
     [
-        sandbox.words(PROGRAM),  # a room that is no rehearsal, as in the lab
+        sandbox.command_line(PROGRAM),  # a room that is no rehearsal, as in the lab
         [
             *PROGRAM,
             rehearsals.PROGRAM,
@@ -93,24 +93,26 @@ def test_in_a_rehearsal_everybody_is_seen() -> None:
         ["/bin/sh", "-c", 'exec "$@"', rehearsals.PROGRAM, *PROGRAM],
     ],
 )
-def test_a_word_hides_nobody(words: list[str]) -> None:
-    with running(words, **{sandbox.ROOM: "1"}) as pid:
-        family = {pid, *(p.pid for p in below(pid))}
+def test_an_argument_hides_no_process(words: list[str]) -> None:
+    with running(words, **{sandbox.IN_SANDBOX: "1"}) as pid:
+        family = {pid, *(p.pid for p in list_descendants(pid))}
         assert family <= set(Look.take({}).table)
 
 
-def test_a_name_hides_nobody() -> None:
-    named = (
+def test_a_process_name_hides_no_process() -> None:
+    program = (
         f"import ctypes; ctypes.CDLL(None).prctl(15, {KEEPER.encode()!r}, 0, 0, 0); "
         "print('ready', flush=True); input()"
     )
-    with running([sys.executable, "-c", named, rehearsals.PROGRAM, rehearsals.WORD, "proc:7@9"]) as pid:
+    with running(
+        [sys.executable, "-c", program, rehearsals.PROGRAM, rehearsals.WORD, "proc:7@9"]
+    ) as pid:
         assert proc.read_table()[pid].comm == KEEPER
         assert pid in Look.take({}).table
 
 
-def test_it_is_not_there_while_it_ends() -> None:
-    """Its first process is the last to go, and has no arguments any more."""
+def test_a_rehearsal_is_hidden_while_it_ends() -> None:
+    """Its first process ends last, and has no arguments any more."""
     children = (
         "import os, time\n"
         "for _ in range(20):\n"
@@ -118,60 +120,60 @@ def test_it_is_not_there_while_it_ends() -> None:
         "print('ready', flush=True); input()"
     )
     process = subprocess.Popen(
-        sandbox.words([sys.executable, "-c", children], maker="proc:7@9"),
+        sandbox.command_line([sys.executable, "-c", children], maker="proc:7@9"),
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
     )
     assert process.stdout is not None
     assert process.stdout.readline() == b"ready\n"
-    inside = {p.identity for p in below(process.pid)}
+    inside = {p.identity for p in list_descendants(process.pid)}
     assert len(inside) == 22
     process.kill()
     process.wait()
 
-    def ended() -> bool:
-        seen = {p.identity for p in Look.take({}).table.values() if p.alive}
-        assert not inside & seen, "an agent of a rehearsal that ends"
-        return not any((p := proc.current(i)) is not None and p.alive for i in inside)
+    def has_ended() -> bool:
+        alive = {p.identity for p in Look.take({}).table.values() if p.is_alive}
+        assert not inside & alive, "an agent of a rehearsal that ends"
+        return not any((p := proc.find_process(i)) is not None and p.is_alive for i in inside)
 
-    until(ended, "the room has ended", beat=0)
+    until(has_ended, "the room has ended", beat=0)
     process.communicate()
 
 
 @pytest.mark.parametrize("argv", [(), None])
-def test_one_that_ends_while_we_look_hides_those_that_end_with_it(
+def test_a_rehearsal_that_ends_while_we_look_hides_its_processes(
     argv: tuple[str, ...] | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its arguments are gone, or all of it, though the table shows it alive. Those that live on were in
-    no room."""
-    words = sandbox.words([sys.executable, "-c", "input()"], maker="proc:7@9")
+    """The keeper has no arguments any more, or has ended, though the table shows it alive. Processes
+    that live on were in no room."""
+    words = sandbox.command_line([sys.executable, "-c", "input()"], maker="proc:7@9")
     with subprocess.Popen(words, stdin=subprocess.PIPE) as process:
-        until(lambda: len(below(process.pid)) == 2, "there is a program in the room")
-        until(lambda: below(process.pid)[0].comm == KEEPER, "the room has its name")
-        keeper, program = below(process.pid)
+        until(lambda: len(list_descendants(process.pid)) == 2, "there is a program in the room")
+        until(lambda: list_descendants(process.pid)[0].comm == KEEPER, "the room has its name")
+        keeper, program = list_descendants(process.pid)
         table = proc.read_table()
 
-    def ended(self: Process) -> tuple[str, ...]:
+    def read_argv(self: Process) -> tuple[str, ...]:
         if argv is None:
             raise Gone("/proc", "it has ended")
         return argv
 
-    monkeypatch.setattr(Process, "argv", property(ended))
-    monkeypatch.setattr(Process, "inner_pid", lambda self: 1)
-    ours = proc.read_process(os.getpid(), proc.boot_id())
+    monkeypatch.setattr(Process, "argv", property(read_argv))
+    monkeypatch.setattr(Process, "read_inner_pid", lambda self: 1)
+    ours = proc.read_process(os.getpid(), proc.read_boot_id())
     survivor = Process(ours.identity, keeper.pid, "S", "survivor")
-    seen = rehearsals.without({**table, os.getpid(): survivor})
-    assert program.pid not in seen
-    assert os.getpid() in seen
+    visible = rehearsals.exclude_rehearsals({**table, os.getpid(): survivor})
+    assert program.pid not in visible
+    assert os.getpid() in visible
 
 
-def test_one_that_cannot_be_asked_for_want_of_a_descriptor_is_shown(
+def test_a_keeper_that_cannot_be_read_without_a_descriptor_is_listed(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     def refuse(self: Process) -> int:
         raise Exhausted(self.identity.address, "too many open files")
 
-    ours = proc.read_process(os.getpid(), proc.boot_id())
+    ours = proc.read_process(os.getpid(), proc.read_boot_id())
     table = {ours.pid: Process(ours.identity, ours.parent, "S", KEEPER)}
-    monkeypatch.setattr(Process, "inner_pid", refuse)
-    assert rehearsals.without(table) == table
+    monkeypatch.setattr(Process, "read_inner_pid", refuse)
+    assert rehearsals.exclude_rehearsals(table) == table

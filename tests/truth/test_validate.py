@@ -1,23 +1,23 @@
-"""What an adapter hands over is checked once, behind its fence."""
+"""Each observation of an adapter is checked once."""
 
 import pytest
 
 from agentctl.truth.look import Look
 from agentctl.truth.model import Evidence, Facts, Observation, Tokens, Turn
-from agentctl.truth.validate import sound
+from agentctl.truth.validate import validate_observation
 
 ALIVE = Evidence("alive", "proc:7@1", "kernel", at=5.0)
 
 
 @pytest.fixture
 def look() -> Look:
-    return Look({}, {}, 0.0).scoped("somebody")
+    return Look({}, {}, 0.0).scope_to("demo")
 
 
-def test_what_is_sound_stays_as_it_is(look: Look) -> None:
+def test_a_valid_observation_is_not_changed(look: Look) -> None:
     facts = Facts("/w", "m", None, "p", 1.0, 2, Tokens(1), 0.5, "headless", "1", "x", Turn("idle"), 3)
-    given = Observation("somebody", "s", (ALIVE,), facts, None, "/t")
-    assert sound(given, look) == given
+    observation = Observation("demo", "s", (ALIVE,), facts, None, "/t")
+    assert validate_observation(observation, look) == observation
     assert look.problems == []
 
 
@@ -32,27 +32,34 @@ def test_what_is_sound_stays_as_it_is(look: Look) -> None:
         ("turn", "idle"), ("garbled", "many"),
     ],
 )  # fmt: skip
-def test_a_fact_of_the_wrong_type_is_left_out_and_told(look: Look, field: str, value: object) -> None:
+def test_a_fact_of_the_wrong_type_is_left_out_and_reported(
+    look: Look, field: str, value: object
+) -> None:
     facts = Facts(**{field: value})  # type: ignore[arg-type]
-    assert sound(Observation("somebody", "s", (ALIVE,), facts, None, "/t"), look).facts == Facts()
+    assert (
+        validate_observation(Observation("demo", "s", (ALIVE,), facts, None, "/t"), look).facts
+        == Facts()
+    )
     assert [(p.kind, p.source) for p in look.problems] == [("malformed", "/t")]
     assert field in look.problems[0].message
 
 
 @pytest.mark.parametrize("at", ["noon", float("nan"), float("-inf"), 10**400, []])
-def test_evidence_of_an_impossible_time_has_none(look: Look, at: object) -> None:
+def test_evidence_with_an_impossible_time_has_none(look: Look, at: object) -> None:
     piece = ALIVE._replace(at=at)  # type: ignore[arg-type]
-    assert sound(Observation("a", "s", (piece,)), look).evidence == (ALIVE._replace(at=None),)
+    assert validate_observation(Observation("a", "s", (piece,)), look).evidence == (
+        ALIVE._replace(at=None),
+    )
 
 
-def test_words_that_are_none_become_text(look: Look) -> None:
+def test_texts_of_another_type_become_text(look: Look) -> None:
     piece = Evidence("idle", "/t", "journal", detail=["x"], note=3, value="9")  # type: ignore[arg-type]
-    (kept,) = sound(Observation("a", "s", (piece,)), look).evidence
-    assert (kept.detail, kept.note, kept.value) == ("['x']", "3", None)
+    (valid,) = validate_observation(Observation("a", "s", (piece,)), look).evidence
+    assert (valid.detail, valid.note, valid.value) == ("['x']", "3", None)
 
 
 @pytest.mark.parametrize(
-    "given",
+    "value",
     [
         None, "word", ("a", "s", ()), Observation("a", 7, ()),  # type: ignore[arg-type]
         Observation("a", "s", ("alive",)),  # type: ignore[arg-type]
@@ -63,12 +70,12 @@ def test_words_that_are_none_become_text(look: Look) -> None:
     ],
     ids=repr,
 )  # fmt: skip
-def test_what_is_no_observation_is_refused(look: Look, given: object) -> None:
+def test_a_value_that_is_no_observation_is_refused(look: Look, value: object) -> None:
     with pytest.raises(TypeError):
-        sound(given, look)
+        validate_observation(value, look)
 
 
-def test_evidence_of_an_impossible_number_has_none(look: Look) -> None:
+def test_evidence_with_an_impossible_number_has_none(look: Look) -> None:
     piece = Evidence("exited", "/t", "record", value=10**400)
-    (kept,) = sound(Observation("a", "s", (piece,)), look).evidence
-    assert kept.value is None
+    (valid,) = validate_observation(Observation("a", "s", (piece,)), look).evidence
+    assert valid.value is None

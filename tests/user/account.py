@@ -17,29 +17,29 @@ class Account(NamedTuple):
     home: Path
 
     def passwd(self, listed: str) -> str:
-        return f"{_ended(listed)}{NAME}:x:{self.uid}:{self.uid}::{self.home}:/bin/sh\n"
+        return f"{_end_line(listed)}{NAME}:x:{self.uid}:{self.uid}::{self.home}:/bin/sh\n"
 
     def group(self, listed: str) -> str:
-        return f"{_ended(listed)}{NAME}:x:{self.uid}:\n"
+        return f"{_end_line(listed)}{NAME}:x:{self.uid}:\n"
 
 
-def free_uid() -> int:
-    """A uid without an account and without a process, so that every process that has it is ours."""
-    used = {entry.pw_uid for entry in pwd.getpwall()} | set(processes().values())
+def find_free_uid() -> int:
+    """Return a uid without an account and without a process: every process that has it later is ours."""
+    used = {entry.pw_uid for entry in pwd.getpwall()} | set(list_owners().values())
     return next(uid for uid in range(FIRST, LAST + 1) if uid not in used)
 
 
-def processes() -> dict[int, int]:
-    """The uid of every process."""
-    found = {}
+def list_owners() -> dict[int, int]:
+    """Return the uid of every process."""
+    uids = {}
     for name in os.listdir("/proc"):
         if name.isdigit():
             try:
-                found[int(name)] = os.stat(f"/proc/{name}").st_uid
+                uids[int(name)] = os.stat(f"/proc/{name}").st_uid
             except (FileNotFoundError, ProcessLookupError):
                 continue
-    return found
+    return uids
 
 
-def _ended(text: str) -> str:
+def _end_line(text: str) -> str:
     return text if not text or text.endswith("\n") else f"{text}\n"

@@ -1,4 +1,4 @@
-"""Becomes the ordinary user and runs a program: the inside of `tests.user.run`, in a mount namespace of
+"""Become the ordinary user and run a program: the inside of `tests.user.run`, in a mount namespace of
 its own. Starts as root.
 
     python -m tests.user.enter UID BASE -- PROGRAM WORDS…
@@ -18,8 +18,8 @@ PROJECT = Path(__file__).parents[2]
 PASSED_ON = ("LANG", "LC_ALL", "TERM", "TZ", "AGENTCTL_AGENTS")
 
 
-def main(given: Sequence[str]) -> None:
-    uid, base = int(given[0]), Path(given[1])
+def main(arguments: Sequence[str]) -> None:
+    uid, base = int(arguments[0]), Path(arguments[1])
     account = Account(uid, base / "home")
     list_account(account, base)
     workshop = base / "doors"
@@ -27,7 +27,7 @@ def main(given: Sequence[str]) -> None:
     open_doors([PROJECT, Path(sys.prefix), Path(sys.base_prefix)], workshop)
     become(uid)
     os.chdir(PROJECT)
-    program = list(given[given.index("--") + 1 :])
+    program = list(arguments[arguments.index("--") + 1 :])
     os.execve(program[0], program, environment(account, base, os.environ))
 
 
@@ -44,7 +44,7 @@ def become(uid: int) -> None:
 
 
 def environment(account: Account, base: Path, ours: Mapping[str, str]) -> dict[str, str]:
-    """A person's after a login, not root's."""
+    """Return the environment that the user has after a login, not root's."""
     passed_on = {name: ours[name] for name in PASSED_ON if name in ours}
     return {
         **passed_on,

@@ -1,4 +1,4 @@
-"""Not part of the suite: what `test_run.py` has the runner run."""
+"""Tests that `test_run.py` runs through the runner; not part of the suite."""
 
 import os
 import pwd

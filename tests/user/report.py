@@ -1,4 +1,4 @@
-"""Reads pytest's report: how many tests passed, and which could not run and why."""
+"""Read pytest's report: how many tests passed, and which could not run and why."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ class Report(NamedTuple):
     def lines(self) -> list[str]:
         if not self.skipped:
             return []
-        found = ["", "== could not run"]
+        lines = ["", "== could not run"]
         for reason, tests in sorted(self.skipped.items()):
-            found += [reason, *(f"    {each}" for each in tests)]
-        return found
+            lines += [reason, *(f"    {each}" for each in tests)]
+        return lines
 
     def counts(self) -> str:
         skipped = sum(map(len, self.skipped.values()))
@@ -27,7 +27,7 @@ class Report(NamedTuple):
 
 
 def read(path: Path) -> Report:
-    """Without a report nothing has passed."""
+    """Return the counts of a report; without one nothing has passed."""
     try:
         root = ET.parse(path).getroot()
     except (FileNotFoundError, ET.ParseError):

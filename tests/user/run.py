@@ -1,7 +1,7 @@
-"""Runs tests as an ordinary user and prints which could not run: `make test-user`.
+"""Run tests as an ordinary user and print which could not run: `make test-user`.
 
 Root starts them as a user that exists for this run alone, with a home, a /tmp and an account of its own;
-anybody else runs them as they are. The checkout is not writable for the tests.
+any other user runs them as they are. The checkout is not writable for the tests.
 
     python -m tests.user.run [TESTS AND OTHER WORDS FOR PYTEST…]
 """
@@ -18,11 +18,11 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from tests.user.account import free_uid, processes
+from tests.user.account import find_free_uid, list_owners
 from tests.user.enter import PROJECT
 from tests.user.report import read
 
-# Whatever depends most on processes, files and rights. TESTS=tests runs all.
+# What depends most on processes, files and rights. TESTS=tests runs all.
 DEFAULT = (
     "law", "system", "state", "process", "daemon_client", "worktrees", "launch", "watch", "stop",
     "fuses", "compare", "deliver", "daemon",
@@ -31,10 +31,10 @@ DEFAULT = (
 
 def main(words: Sequence[str]) -> int:
     began = time.monotonic()
-    with tempfile.TemporaryDirectory(prefix="u-", dir="/tmp") as made:
-        base = Path(made)
+    with tempfile.TemporaryDirectory(prefix="u-", dir="/tmp") as directory:
+        base = Path(directory)
         report = base / "tmp" / "report.xml"
-        uid = free_uid() if os.geteuid() == 0 else os.geteuid()
+        uid = find_free_uid() if os.geteuid() == 0 else os.geteuid()
         command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", f"--junit-xml={report}"]
         command += words or [f"tests/{name}" for name in DEFAULT]
         prepare(base, uid)
@@ -48,7 +48,7 @@ def main(words: Sequence[str]) -> int:
 
 
 def prepare(base: Path, uid: int) -> None:
-    """The names above are for everybody: what has to be private is in `home` and `tmp`."""
+    """Create the directories. All users may enter `base`: private files are in `home` and `tmp`."""
     base.chmod(0o755)
     for name in ("home", "tmp"):
         (base / name).mkdir(mode=0o700)
@@ -72,22 +72,22 @@ def as_other(uid: int, base: Path, command: Sequence[str]) -> int:
 
 
 def end_all(uid: int) -> None:
-    """The uid was free when we took it: a process that has it is one that a test left behind."""
-    for pid, owner in processes().items():
+    """Kill what tests left behind: the uid was free when we took it, so all its processes are ours."""
+    for pid, owner in list_owners().items():
         if owner == uid:
             try:
                 handle = os.pidfd_open(pid)
             except ProcessLookupError:
                 continue
             words = command_line(pid)
-            if words and processes().get(pid) == uid:
+            if words and list_owners().get(pid) == uid:
                 print(f"left behind, ended now: {words}", file=sys.stderr)
                 signal.pidfd_send_signal(handle, signal.SIGKILL)
             os.close(handle)
 
 
 def command_line(pid: int) -> str:
-    """Empty for one that has ended."""
+    """Return the words of a process, empty if it has ended."""
     try:
         return (
             Path(f"/proc/{pid}/cmdline")

@@ -1,12 +1,12 @@
 from pathlib import Path
 
-from tests.user.account import FIRST, LAST, Account, free_uid, processes
+from tests.user.account import FIRST, LAST, Account, find_free_uid, list_owners
 
 
-def test_a_free_uid_is_nobody_s() -> None:
-    uid = free_uid()
+def test_a_free_uid_has_no_process() -> None:
+    uid = find_free_uid()
     assert FIRST <= uid <= LAST
-    assert uid not in processes().values()
+    assert uid not in list_owners().values()
 
 
 def test_the_account_is_listed_after_the_others() -> None:

@@ -1,4 +1,4 @@
-"""Directories below a closed one, seen by somebody who may not enter it."""
+"""Directories below a closed one, seen by a user who may not enter it."""
 
 import os
 import subprocess
@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from tests.namespaces import unshare
-from tests.user.account import free_uid
-from tests.user.doors import first_closed, is_readable, outermost
+from tests.user.account import find_free_uid
+from tests.user.doors import drop_nested, find_closed_parent, is_readable
 from tests.user.enter import PROJECT
 
 LOOK = """
@@ -25,9 +25,9 @@ print(Path(needed, "deep", "file").read_text())
 """
 
 
-def test_only_the_outermost() -> None:
+def test_paths_below_another_are_left_out() -> None:
     paths = map(Path, ("/a/b", "/a", "/ab", "/a/b/c", "/a"))
-    assert outermost(paths) == [Path("/a"), Path("/ab")]
+    assert drop_nested(paths) == [Path("/a"), Path("/ab")]
 
 
 def test_the_first_closed_directory() -> None:
@@ -38,11 +38,11 @@ def test_the_first_closed_directory() -> None:
         inner.mkdir(parents=True)
         (base / "one" / "two").chmod(0o700)
         (base / "one").chmod(0o700)
-        assert first_closed(inner) == base / "one"
-    assert first_closed(Path("/usr/bin")) is None
+        assert find_closed_parent(inner) == base / "one"
+    assert find_closed_parent(Path("/usr/bin")) is None
 
 
-def test_readable_for_others(tmp_path: Path) -> None:
+def test_a_private_file_makes_a_directory_unreadable(tmp_path: Path) -> None:
     tmp_path.chmod(0o755)
     (tmp_path / "file").touch(mode=0o644)
     assert is_readable(tmp_path)
@@ -52,7 +52,7 @@ def test_readable_for_others(tmp_path: Path) -> None:
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")
 @pytest.mark.parametrize("mode", [0o755, 0o700], ids=["below a closed one", "closed itself"])
-def test_an_ordinary_user_reads_it(tmp_path: Path, mode: int) -> None:
+def test_an_ordinary_user_reads_below_a_closed_directory(tmp_path: Path, mode: int) -> None:
     needed = tmp_path / "closed" / "needed"
     (needed / "deep").mkdir(parents=True)
     (needed / "deep" / "file").write_text("found")
@@ -60,8 +60,8 @@ def test_an_ordinary_user_reads_it(tmp_path: Path, mode: int) -> None:
     needed.chmod(mode)
     (tmp_path / "closed").chmod(0o700)
     with tempfile.TemporaryDirectory(dir="/tmp") as workshop:  # not below a door that is covered
-        words = [str(needed), workshop, str(free_uid())]
-        done = subprocess.run(
+        words = [str(needed), workshop, str(find_free_uid())]
+        child = subprocess.run(
             [*unshare("--mount"), sys.executable, "-c", LOOK, *words],
             cwd=PROJECT,
             capture_output=True,
@@ -69,5 +69,5 @@ def test_an_ordinary_user_reads_it(tmp_path: Path, mode: int) -> None:
             timeout=60,
             check=False,
         )
-    assert done.stdout == "found\n", done.stderr
+    assert child.stdout == "found\n", child.stderr
     assert (needed.stat().st_mode & 0o777) == mode

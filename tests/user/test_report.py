@@ -11,7 +11,7 @@ XML = """<testsuites><testsuite>
 </testsuite></testsuites>"""
 
 
-def test_each_reason_with_its_tests(tmp_path: Path) -> None:
+def test_each_reason_is_listed_with_its_tests(tmp_path: Path) -> None:
     path = tmp_path / "report.xml"
     path.write_text(XML)
     report = read(path)
@@ -23,5 +23,5 @@ def test_each_reason_with_its_tests(tmp_path: Path) -> None:
     ]
 
 
-def test_no_report_is_no_success(tmp_path: Path) -> None:
+def test_a_missing_report_counts_nothing(tmp_path: Path) -> None:
     assert read(tmp_path / "none.xml").counts() == "0 passed, 0 failed, 0 could not run"

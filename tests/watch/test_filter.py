@@ -1,4 +1,4 @@
-"""Which events are wanted."""
+"""The filter of events."""
 
 import time
 from typing import Any
@@ -10,17 +10,17 @@ from agentctl.truth.event import Event
 from agentctl.watch.filter import EventFilter, parse_since, parse_type
 
 
-def told() -> Event:
+def make_event() -> Event:
     body = {"session": {"pid": 7, "status": "stopped"}}
     return Event("session.stopped", 1.0, adapter="demo", subject="4f2a", body=body)
 
 
-def test_without_a_filter_all() -> None:
-    assert EventFilter().matches(told())
+def test_an_empty_filter_matches_every_event() -> None:
+    assert EventFilter().matches(make_event())
 
 
 @pytest.mark.parametrize(
-    ("given", "shown"),
+    ("fields", "matches"),
     [
         ({"types": ["session.*"]}, True),
         ({"types": ["lock.*"]}, False),
@@ -33,11 +33,11 @@ def test_without_a_filter_all() -> None:
         ({"group": "g"}, False),
     ],
 )
-def test_what_is_asked_for(given: dict[str, Any], shown: bool) -> None:
-    assert EventFilter(**given).matches(told()) is shown
+def test_each_field_of_a_filter(fields: dict[str, Any], matches: bool) -> None:
+    assert EventFilter(**fields).matches(make_event()) is matches
 
 
-def test_a_gap_concerns_everybody() -> None:
+def test_a_gap_matches_every_session() -> None:
     gap = Event("events.gap", 1.0, body={"data": {}})
     assert EventFilter(adapters=["pi"], session="x", group="g").matches(gap)
     assert not EventFilter(types=["session.*"]).matches(gap)
@@ -52,7 +52,7 @@ def test_types_and_patterns() -> None:
         parse_type("session.dead")
 
 
-def test_a_number_or_a_moment() -> None:
+def test_since_is_a_number_or_a_time() -> None:
     assert parse_since("120") == 120
     assert isinstance(parse_since("120"), int)
     assert parse_since("1970-01-01T00:01:00Z") == 60.0
@@ -60,5 +60,5 @@ def test_a_number_or_a_moment() -> None:
     ago = parse_since("10m")
     assert isinstance(ago, float)
     assert before - 600 <= ago <= time.time() - 600
-    with pytest.raises(UsageError, match="neither an event's number nor a time"):
+    with pytest.raises(UsageError, match="neither an event number nor a time"):
         parse_since("yesterday")

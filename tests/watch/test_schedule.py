@@ -1,100 +1,100 @@
-"""When to look next: at once for an end, not too often for one that writes all the time."""
+"""When to look next: at once for an end, not too often for a session that writes all the time."""
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentctl.system.inotify import WITHOUT
-from agentctl.watch.schedule import AGAIN, NEVER, REST, SELDOM, WHOLE, YOUNG, Rhythm
+from agentctl.system.inotify import POLL_INTERVAL
+from agentctl.watch.schedule import AGAIN, NEVER, REST, SELDOM, WHOLE, YOUNG, Schedule
 
 
-def looked(rhythm: Rhythm, began: float, took: float, **found: bool) -> None:
-    rhythm.begins()
-    given = {"fresh": False, "doubtful": False, "nameless": False, **found}
-    rhythm.ended(began, began + took, **given)
+def look(schedule: Schedule, began: float, took: float, **others: bool) -> None:
+    schedule.begin_look()
+    flags = {"fresh": False, "doubtful": False, "nameless": False, **others}
+    schedule.end_look(began, began + took, **flags)
 
 
-def test_without_a_reason_never() -> None:
-    rhythm = Rhythm()
-    assert rhythm.due == NEVER
-    looked(rhythm, 10.0, 1.0)
-    assert rhythm.due == NEVER
+def test_without_a_reason_there_is_no_look() -> None:
+    schedule = Schedule()
+    assert schedule.due == NEVER
+    look(schedule, 10.0, 1.0)
+    assert schedule.due == NEVER
 
 
-def test_a_change_is_looked_at() -> None:
-    rhythm = Rhythm()
-    rhythm.changed(10.0, logged=False)
-    assert rhythm.due == 10.0
-    looked(rhythm, 10.0, 0.001)
-    assert rhythm.due == NEVER
+def test_a_change_causes_one_look() -> None:
+    schedule = Schedule()
+    schedule.change_file(10.0, logged=False)
+    assert schedule.due == 10.0
+    look(schedule, 10.0, 0.001)
+    assert schedule.due == NEVER
 
 
-def test_a_database_is_looked_at_once_more_after_a_moment() -> None:
-    rhythm = Rhythm()
-    rhythm.changed(10.0)
-    rhythm.changed(10.0, logged=False)
-    looked(rhythm, 10.0, 0.001)
-    assert rhythm.due == 10.001 + AGAIN
-    looked(rhythm, 10.3, 0.001)
-    assert rhythm.due == NEVER
+def test_a_change_of_a_database_causes_a_second_look() -> None:
+    schedule = Schedule()
+    schedule.change_file(10.0)
+    schedule.change_file(10.0, logged=False)
+    look(schedule, 10.0, 0.001)
+    assert schedule.due == 10.001 + AGAIN
+    look(schedule, 10.3, 0.001)
+    assert schedule.due == NEVER
 
 
-def test_a_record_that_is_being_written_is_waited_for_but_not_for_ever() -> None:
-    rhythm = Rhythm()
-    rhythm.changing(10.0)
-    assert rhythm.due == 10.0 + WHOLE
-    rhythm.changed(10.001, logged=False)
-    assert rhythm.due == 10.001
+def test_a_record_that_is_being_written_delays_the_look_a_little() -> None:
+    schedule = Schedule()
+    schedule.change_record(10.0)
+    assert schedule.due == 10.0 + WHOLE
+    schedule.change_file(10.001, logged=False)
+    assert schedule.due == 10.001
 
 
-def test_after_a_look_we_rest_but_not_from_an_end() -> None:
-    rhythm = Rhythm()
-    looked(rhythm, 10.0, 1.0)
-    rhythm.changed(11.0)
-    assert rhythm.due == 11.0 + REST
-    rhythm.now(11.5)
-    assert rhythm.due == 11.5
+def test_a_look_is_followed_by_a_rest_except_at_an_end() -> None:
+    schedule = Schedule()
+    look(schedule, 10.0, 1.0)
+    schedule.change_file(11.0)
+    assert schedule.due == 11.0 + REST
+    schedule.require_look(11.5)
+    assert schedule.due == 11.5
 
 
-def test_what_is_newly_watched_is_looked_at_again() -> None:
-    rhythm = Rhythm()
-    looked(rhythm, 10.0, 0.5, fresh=True)
-    assert rhythm.due == 10.5
+def test_a_new_watch_causes_another_look() -> None:
+    schedule = Schedule()
+    look(schedule, 10.0, 0.5, fresh=True)
+    assert schedule.due == 10.5
 
 
 @given(st.integers(1, 60))
-def test_what_stays_unclear_is_looked_at_less_and_less(times: int) -> None:
+def test_looks_at_what_stays_unclear_become_rare(times: int) -> None:
     for kind, most in (("doubtful", SELDOM[0]), ("nameless", SELDOM[1])):
-        rhythm, pauses = Rhythm(), []
+        schedule, pauses = Schedule(), []
         for _ in range(times):
-            looked(rhythm, 10.0, 0.0, **{kind: True})
-            pauses.append(rhythm.due - 10.0)
+            look(schedule, 10.0, 0.0, **{kind: True})
+            pauses.append(schedule.due - 10.0)
         assert pauses == sorted(pauses)
         assert pauses[-1] <= most
-        rhythm.begins()
-        rhythm.now(10.0)
-        rhythm.born(10.0)
-        looked(rhythm, 10.0, 0.0, **{kind: True})
-        assert rhythm.due - 10.0 == pauses[0]
+        schedule.begin_look()
+        schedule.require_look(10.0)
+        schedule.start_process(10.0)
+        look(schedule, 10.0, 0.0, **{kind: True})
+        assert schedule.due - 10.0 == pauses[0]
 
 
-def test_while_a_process_is_young_it_is_looked_at_again() -> None:
-    """What it asks its server for shows nowhere until it is there."""
-    rhythm = Rhythm()
-    rhythm.born(10.0)
+def test_a_young_process_is_looked_at_several_times() -> None:
+    """What it does with its server is in no file until the server has answered."""
+    schedule = Schedule()
+    schedule.start_process(10.0)
     pauses = []
-    while rhythm.due != NEVER:
-        at = rhythm.due
-        looked(rhythm, at, 0.0)
-        pauses.append(rhythm.due - at)
+    while schedule.due != NEVER:
+        at = schedule.due
+        look(schedule, at, 0.0)
+        pauses.append(schedule.due - at)
     assert 3 < len(pauses) < 12
     assert sum(pauses[:-1]) >= YOUNG - 1
 
 
-def test_what_is_not_watched_is_looked_at_by_the_clock_and_no_more_than_a_look_may_cost() -> None:
-    rhythm = Rhythm()
-    looked(rhythm, 10.0, 0.0, unwatched=True)
-    assert rhythm.due == 10.0 + WITHOUT
-    looked(rhythm, 11.0, 1.0, unwatched=True)
-    assert rhythm.due == 12.0 + REST
-    looked(rhythm, 30.0, 0.0)
-    assert rhythm.due == NEVER
+def test_files_without_a_watch_are_looked_at_at_an_interval() -> None:
+    schedule = Schedule()
+    look(schedule, 10.0, 0.0, unwatched=True)
+    assert schedule.due == 10.0 + POLL_INTERVAL
+    look(schedule, 11.0, 1.0, unwatched=True)
+    assert schedule.due == 12.0 + REST
+    look(schedule, 30.0, 0.0)
+    assert schedule.due == NEVER

@@ -10,7 +10,7 @@ from agentctl.watch.screens import Screens
 from tests.sitting import Sitting, sitting
 
 
-def session(person: Sitting, adapter: str = "pi", claim: Claim = "idle") -> Session:
+def make_session(person: Sitting, adapter: str = "pi", claim: Claim = "idle") -> Session:
     process = proc.read_process(person.identity.pid, person.identity.boot)
     alive = Evidence("alive", person.identity.address, "kernel")
     evidence = (alive, Evidence(claim, "/s@1", "journal"))
@@ -18,30 +18,31 @@ def session(person: Sitting, adapter: str = "pi", claim: Claim = "idle") -> Sess
 
 
 def draw(person: Sitting, moment: float) -> None:
-    """As if something had been shown there then."""
+    """Set the time of the terminal, as a write to it does."""
     os.utime(person.terminal, (0, moment))
 
 
-def test_one_that_draws_is_named_once_for_each_time() -> None:
+def test_a_session_that_draws_is_reported_once_each_time() -> None:
     with sitting() as person:
-        screens, found = Screens(), [session(person)]
-        assert screens.changed(found) == {"pi"}, "never asked about before"
-        assert screens.changed(found) == set()
+        screens, sessions = Screens(), [make_session(person)]
+        assert screens.find_changed(sessions) == {"pi"}, "it is new"
+        assert screens.find_changed(sessions) == set()
         draw(person, time.time() + 100)
-        assert screens.changed(found) == {"pi"}
-        assert screens.changed(found) == set()
+        assert screens.find_changed(sessions) == {"pi"}
+        assert screens.find_changed(sessions) == set()
 
 
-def test_only_those_are_asked_about_that_show_it_nowhere_else() -> None:
+def test_only_idle_sessions_of_agents_without_another_sign_are_reported() -> None:
     with sitting() as person:
         screens = Screens()
-        assert screens.changed([session(person, claim="working")]) == set()
-        assert screens.changed([session(person, adapter="demo")]) == set()
+        assert screens.find_changed([make_session(person, claim="working")]) == set()
+        assert screens.find_changed([make_session(person, adapter="demo")]) == set()
 
 
-def test_one_without_a_terminal_or_that_has_ended() -> None:
+def test_a_session_without_a_terminal_or_owner_is_not_reported() -> None:
     with sitting() as person:
-        ended = session(person)
+        session = make_session(person)
     screens = Screens()
-    assert screens.changed([ended]) == set()
-    assert screens.changed([ended._replace(seen=ended.seen._replace(owner=None))]) == set()
+    assert screens.find_changed([session]) == set()
+    ownerless = session._replace(observation=session.observation._replace(owner=None))
+    assert screens.find_changed([ownerless]) == set()

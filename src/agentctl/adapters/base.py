@@ -1,24 +1,26 @@
-"""What an adapter is. docs/adapters/write-one.md tells how to write one; `demo.py` is the example.
+"""The protocol of an adapter. docs/adapters/write-one.md describes how to write one; `demo/` is the
+example, and `api` the import for authors.
 
-An adapter translates. It starts nothing, signals nothing, sleeps never, reads only through
-`system.files`, `system.jsonl` and `system.sqlite`, and says nothing about alive or dead except by
-handing over what `bind` and `look.unowned` concluded.
+An adapter translates. It starts nothing, signals nothing, never sleeps, and reads only through
+`system.files`, `system.jsonl` and `system.sqlite`. Whether a process lives is decided by `bind` and
+`look.find_evidence_without_owner`; an adapter passes their evidence on.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, cast
+from typing import TYPE_CHECKING, Any, Protocol, cast
 
+from agentctl.named_tuple import NamedTuple
 from agentctl.system.proc import Process
 from agentctl.truth.look import Look
 from agentctl.truth.model import Message, Observation
-from agentctl.truth.survey import Wanted
+from agentctl.truth.survey import HistoryQuery
 
 if TYPE_CHECKING:
     from agentctl.adapters.plans import Command, LaunchRequest, StopPlan
 
-__all__ = ["Adapter", "Foreseeing", "Place", "Recognising", "Starting", "Wanted"]
+__all__ = ["Adapter", "FirstFiles", "HistoryQuery", "Place", "Recognizer", "StartModule"]
 
 
 class Place(NamedTuple):
@@ -30,81 +32,87 @@ class Place(NamedTuple):
 
 
 class Adapter(Protocol):
-    """Reading may happen in another thread than the main one. What starts and stops is described, not
-    done, and imported only when asked for: `list` pays for nothing it does not use."""
+    """An adapter may be called in another thread than the main one. `launch`, `resume` and `stop_plan`
+    only describe; import what they need inside them, so that `list` does not pay for it."""
 
+    api: int  # 1: the number of the protocol that the adapter is written for
     name: str  # "claude-code"
     comms: frozenset[str]  # names its processes may have in /proc/PID/stat; more is better than fewer
-    binary: str  # the command a person types
-    permission_modes: tuple[str, ...]  # words that `launch --permission-mode` takes for it
+    binary: str  # the command that the user types
+    permission_modes: tuple[str, ...]  # values of `launch --permission-mode`
 
     def owns(self, process: Process) -> bool:
-        """Is this one of mine? Judge by exe and argv: names are shared by strangers."""
+        """Return True for a process of this agent. Decide by exe and argv: other programs share names.
+        May raise SourceError."""
         ...
 
     def live(self, look: Look) -> Iterable[Observation]:
-        """Sessions run by `look.owned`. A process left out is listed as running, activity unknown;
-        `look.set_aside` keeps a helper process from being listed."""
+        """Yield the sessions that `look.own_processes` run. A process without an observation is listed
+        as running, activity unknown; `look.exclude_process` keeps a helper process out of the list."""
         ...
 
-    def history(self, look: Look, wanted: Wanted) -> Iterable[Observation]:
-        """Sessions on disk that `wanted` asks for. Those already found live may come again."""
+    def history(self, look: Look, query: HistoryQuery) -> Iterable[Observation]:
+        """Yield the sessions on disk that match the query. Live sessions may be among them."""
         ...
 
-    def messages(self, seen: Observation, look: Look) -> Iterator[Message]:
-        """What was said in it, newest first, read lazily from the end."""
+    def messages(self, observation: Observation, look: Look) -> Iterator[Message]:
+        """Yield the messages of a session, newest first. Read lazily, from the end."""
         ...
 
     def places(self, look: Look) -> Iterable[Place]:
-        """Where this agent's files are, by our environment and by each live process's own. Stale
-        native files are told with `look.problem("stale", …)`; nothing is ever deleted."""
+        """Yield where this agent's files are, by our environment and by that of each live process.
+        Report stale files with `look.report_problem("stale", …)`; never delete one."""
         ...
 
     def launch(self, request: LaunchRequest) -> Command:
-        """How to start it, headless, on this prompt. Raises UsageError for what it cannot do."""
+        """Return how to start the agent, headless, with a prompt. Raises UsageError for an option that
+        the agent does not have."""
         ...
 
-    def resume(self, seen: Observation, request: LaunchRequest) -> Command:
-        """How to go on with an ended session: same id, its own directory."""
+    def resume(self, observation: Observation, request: LaunchRequest) -> Command:
+        """Return how to continue an ended session under the same id, in its own directory. Raises
+        Refused if that is impossible, and UsageError."""
         ...
 
-    def stop_plan(self, seen: Observation) -> StopPlan: ...
-
-
-class Foreseeing(Protocol):
-    """What an adapter may have besides, so that the daemon is woken by the first sign of a session and
-    need not look for it now and then. Or `works_unseen = True`, if its idle sessions may begin to work
-    without a change of any file: then the daemon looks when one has written to its terminal."""
-
-    def signs(self, seen: Observation, look: Look) -> Iterable[str]:
-        """Files that will change, or come, when this live process of ours begins a session or writes
-        its first line: `directory/*` for whatever changes in a directory. Asked only of one that has
-        no transcript yet, or of which no source tells what it does; `seen.owner` is its process."""
+    def stop_plan(self, observation: Observation) -> StopPlan:
+        """Return how to stop the session's process."""
         ...
 
 
-class Recognising(Protocol):
-    """What an adapter may have besides, if the agent's files prove which processes are its own."""
+class FirstFiles(Protocol):
+    """An optional part of an adapter: the daemon then wakes at the first trace of a session, instead of
+    looking at intervals. Set `works_unseen = True` if an idle session may begin to work without changing
+    a file: the daemon then looks when the session's terminal is written to."""
 
-    def recognised(self, look: Look) -> Iterable[Process]:
-        """Live processes that a validated record or a lock names, under any name."""
+    def signs(self, observation: Observation, look: Look) -> Iterable[str]:
+        """Yield the files that change, or appear, when a live process begins a session or writes its
+        first line: `directory/*` for any change in a directory. Asked only for an observation without a
+        transcript or without an activity; `observation.owner` is the process."""
         ...
 
 
-class Starting:
-    """The control side of an adapter that describes it in a module of its own (`launch`, `resume` and
-    `stop_plan`), which is imported when it is asked for and not before."""
+class Recognizer(Protocol):
+    """An optional part of an adapter, if the agent's files prove which processes are its own."""
+
+    def recognize(self, look: Look) -> Iterable[Process]:
+        """Yield live processes, under any name, that a validated record or a lock names."""
+        ...
+
+
+class StartModule:
+    """An adapter whose `launch`, `resume` and `stop_plan` are functions of another module, which is
+    imported only when one of them is called."""
 
     start: str  # "agentctl.adapters.pi.start"
 
     def launch(self, request: LaunchRequest) -> Command:
-        return cast("Command", self._described().launch(request))
+        return cast("Command", self._module().launch(request))
 
-    def resume(self, seen: Observation, request: LaunchRequest) -> Command:
-        return cast("Command", self._described().resume(seen, request))
+    def resume(self, observation: Observation, request: LaunchRequest) -> Command:
+        return cast("Command", self._module().resume(observation, request))
 
-    def stop_plan(self, seen: Observation) -> StopPlan:
-        return cast("StopPlan", self._described().stop_plan(seen))
+    def stop_plan(self, observation: Observation) -> StopPlan:
+        return cast("StopPlan", self._module().stop_plan(observation))
 
-    def _described(self) -> Any:
+    def _module(self) -> Any:
         return __import__(self.start, fromlist=["launch"])

@@ -1,62 +1,48 @@
-"""The environment variables by which agents mark the processes they start.
+"""Remove the environment variables by which agents mark the processes that they start.
 
-A supervisor is often started from an agent's own shell. What that agent tells its tools must not reach
-the agent that we start: it would take itself for a part of the other one (an interactive Claude Code
-that inherits CLAUDE_CODE_CHILD_SESSION keeps no transcript), and our own search for leftovers would
-find it among the other's tools.
+agentctl is often started from an agent's own shell. The agent that it launches must not see that agent's
+markers: it would take itself for a part of the other one (an interactive Claude Code that inherits
+CLAUDE_CODE_CHILD_SESSION keeps no transcript), and our search for leftovers would find it among the
+other agent's tools. Settings of the user (directories, models, keys, proxies) stay.
 
-Named one by one where an agent has settings under the same prefix: CLAUDE_CODE_ alone begins hundreds.
-What a person set (directories, models, keys, proxies) stays.
+Each agent's markers are in its `agent.py`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
-NAMES: Mapping[str, frozenset[str]] = {
-    "claude-code": frozenset({
-        "CLAUDECODE", "CLAUDE_PID", "CLAUDE_EFFORT", "CLAUDE_PROJECT_DIR", "CLAUDE_ENV_FILE",
-        "CLAUDE_CODE_CHILD_SESSION", "CLAUDE_CODE_ENTRYPOINT", "CLAUDE_CODE_EXECPATH",
-        "CLAUDE_CODE_SESSION_ATTENDED", "CLAUDE_CODE_SESSION_BEGAN_AS_COPY",
-        "CLAUDE_CODE_SESSION_CREATED_AT_MS", "CLAUDE_CODE_SESSION_ID", "CLAUDE_CODE_SESSION_KIND",
-        "CLAUDE_CODE_SESSION_NAME", "CLAUDE_CODE_SESSION_ORIGIN", "CLAUDE_CODE_SPAWN_TIMESTAMP_MS",
-        "CLAUDE_CODE_TMUX_SESSION", "CLAUDE_CODE_TOOL_USE_ID",
-    }),
-    "codex": frozenset({
-        "CODEX_CI", "CODEX_PERMISSION_PROFILE", "CODEX_SESSION_ID", "CODEX_THREAD_ID",
-        "CODEX_TOOL_CALL_ID", "CODEX_VERSION",
-    }),
-    "opencode": frozenset({"AGENT", "OPENCODE", "OPENCODE_PID"}),
-    "pi": frozenset({
-        "PI_CODING_AGENT", "PI_MODEL", "PI_PROVIDER", "PI_REASONING_LEVEL", "PI_SESSION_FILE",
-        "PI_SESSION_ID",
-    }),
-    "several agents": frozenset({"AI_AGENT"}),
-    "agentctl": frozenset({
-        "AGENTCTL_ADAPTER", "AGENTCTL_BRANCH", "AGENTCTL_CWD", "AGENTCTL_EXIT_CODE", "AGENTCTL_GROUP",
-        "AGENTCTL_FUSE_DIRECTORY", "AGENTCTL_FUSE_ID", "AGENTCTL_FUSE_LABEL", "AGENTCTL_HOOK",
-        "AGENTCTL_LAUNCH_ID", "AGENTCTL_MODEL", "AGENTCTL_OUTCOME", "AGENTCTL_SESSION_ID",
-    }),
-}  # fmt: skip
-PREFIXES = (
-    "CLAUDE_CODE_BRIDGE_", "CLAUDE_CODE_MESSAGING_", "CODEX_MANAGED_", "CODEX_SANDBOX",
-)  # fmt: skip
-# Set by an agent for its tools, but by people too: taken away only with this very value, and only where
-# the agent's own mark stands beside it.
-BESIDE: Mapping[str, Mapping[str, str]] = {
-    "CLAUDECODE": {
-        "COREPACK_ENABLE_AUTO_PIN": "0",
-        "GIT_EDITOR": "true",
-        "NoDefaultCurrentDirectoryInExePath": "1",
-    },
-}
-_ALL = frozenset().union(*NAMES.values())
+from agentctl.adapters.registry import find_agents
+
+SHARED = frozenset({"AI_AGENT"})  # set by several agents
+OURS = frozenset({
+    "AGENTCTL_ADAPTER", "AGENTCTL_BRANCH", "AGENTCTL_CWD", "AGENTCTL_EXIT_CODE", "AGENTCTL_GROUP",
+    "AGENTCTL_FUSE_DIRECTORY", "AGENTCTL_FUSE_ID", "AGENTCTL_FUSE_LABEL", "AGENTCTL_HOOK",
+    "AGENTCTL_LAUNCH_ID", "AGENTCTL_MODEL", "AGENTCTL_OUTCOME", "AGENTCTL_SESSION_ID",
+})  # fmt: skip
 
 
-def scrubbed(environ: Mapping[str, str]) -> tuple[dict[str, str], list[str]]:
-    """What remains, and the names of what was taken away, sorted."""
-    removed = {name for name in environ if name in _ALL or name.startswith(PREFIXES)}
-    for mark, settings in BESIDE.items():
-        if mark in environ:
-            removed.update(name for name, value in settings.items() if environ.get(name) == value)
+def marker_names(path: Sequence[str] | None = None) -> frozenset[str]:
+    """Return the markers of all agents, without those that are known by a prefix."""
+    return SHARED.union(OURS, *(agent.markers for agent in find_agents(path).values()))
+
+
+def scrub(
+    environ: Mapping[str, str], path: Sequence[str] | None = None
+) -> tuple[dict[str, str], list[str]]:
+    """Return the environment without markers, and the names of the removed variables, sorted. `path`:
+    where adapters are installed."""
+    agents = find_agents(path).values()
+    names = marker_names(path)
+    prefixes = tuple(prefix for agent in agents for prefix in agent.marker_prefixes)
+    removed = {name for name in environ if name in names or name.startswith(prefixes)}
+    for marker, values in [each for agent in agents for each in agent.marker_values.items()]:
+        if marker in environ:
+            removed.update(name for name, value in values.items() if environ.get(name) == value)
     return {name: value for name, value in environ.items() if name not in removed}, sorted(removed)
+
+
+def directory_variables(path: Sequence[str] | None = None) -> tuple[str, ...]:
+    """Return the environment variables that say where agents keep their files."""
+    agents = find_agents(path).values()
+    return tuple(dict.fromkeys(name for agent in agents for name in agent.directories))

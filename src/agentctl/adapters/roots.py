@@ -1,72 +1,51 @@
-"""Where each agent keeps its files, by its own variables; and the traces there of a live process, which
-show it under whatever name it runs. Nothing here loads an adapter: `list` asks it for all of them."""
+"""Find the directory of an agent's files, and the traces of live processes in it.
+
+No adapter is imported: `list` asks this for every agent.
+"""
 
 from __future__ import annotations
 
-from agentctl.paths import home
+from agentctl.paths import home_directory
 from agentctl.truth.look import Environ, Look
 
-CODEX_LOCKS = "thread-writer-locks"
 
-
-def claude_root(environ: Environ) -> str | None:
-    base = home(environ)
-    return environ.get("CLAUDE_CONFIG_DIR") or (f"{base}/.claude" if base else None)
-
-
-def codex_root(environ: Environ) -> str | None:
-    base = home(environ)
-    return environ.get("CODEX_HOME") or (f"{base}/.codex" if base else None)
-
-
-def opencode_data(environ: Environ) -> str | None:
-    base = xdg_directory(environ, "XDG_DATA_HOME", ".local/share")
-    return f"{base}/opencode" if base else None
+def find_root(environ: Environ, root: tuple[str, ...]) -> str | None:
+    """Return the directory that `Agent.root` names; None without a home."""
+    variable, default, *below = root
+    if below:
+        base = xdg_directory(environ, variable, default)
+        return f"{base}/{below[0]}" if base else None
+    base = home_directory(environ)
+    return environ.get(variable) or (f"{base}/{default}" if base else None)
 
 
 def xdg_directory(environ: Environ, variable: str, default: str) -> str | None:
-    """An XDG base directory: the variable if absolute, else `default` below the home."""
+    """Return an XDG base directory: the variable if it is absolute, else `default` below the home."""
     value = environ.get(variable, "")
     if value.startswith("/"):
         return value
-    base = home(environ)
+    base = home_directory(environ)
     return f"{base}/{default}" if base else None
 
 
-def first_signs(adapter: str, environ: Environ) -> list[str]:
-    """Where an agent leaves its first trace, whatever its process is called: `directory/*` for whatever
-    changes in there. Of OpenCode that is its database, which changes all the time: it is not watched."""
-    if adapter == "claude-code" and (root := claude_root(environ)):
-        return [f"{root}/sessions/*"]
-    if adapter == "codex" and (root := codex_root(environ)):
-        return [f"{root}/{CODEX_LOCKS}/*"]
-    return []
+def has_traces(look: Look, root: tuple[str, ...], pid_files: str, locks: str) -> bool:
+    """Return True if a file below the root names a process that exists, or one has locked a file."""
+    directories = look.find_roots(lambda environ: find_root(environ, root))
+    if pid_files and any(_has_pid_file(f"{directory}/{pid_files}", look) for directory in directories):
+        return True
+    return bool(locks) and any(_has_lock(f"{directory}/{locks}", look) for directory in directories)
 
 
-def claude_leaves_traces(look: Look) -> bool:
-    """A record of a process that exists."""
-    for root in look.roots(claude_root):
-        for name in look.names(f"{root}/sessions"):
-            number = name.partition(".")[0]
-            if number.isdecimal() and len(number) < 10 and int(number) in look.table:
-                return True
-    return False
+def _has_pid_file(directory: str, look: Look) -> bool:
+    numbers = (name.partition(".")[0] for name in look.list_names(directory))
+    return any(n.isdecimal() and len(n) < 10 and int(n) in look.table for n in numbers)
 
 
-def codex_leaves_traces(look: Look) -> bool:
-    """A lock of a thread that somebody holds."""
+def _has_lock(pattern: str, look: Look) -> bool:
+    directory, _, name = pattern.rpartition("/")
+    prefix, _, suffix = name.partition("*")
     return any(
-        look.lock_holders(f"{root}/{CODEX_LOCKS}/{name}")
-        for root in look.roots(codex_root)
-        for name in look.names(f"{root}/{CODEX_LOCKS}")
-    )
-
-
-def opencode_leaves_traces(look: Look) -> bool:
-    """A database that somebody has open: whoever has, locks its shared index."""
-    return any(
-        look.lock_holders(f"{root}/{name}")
-        for root in look.roots(opencode_data)
-        for name in look.names(root)
-        if name.startswith("opencode") and name.endswith(".db-shm")
+        look.find_lock_holders(f"{directory}/{each}")
+        for each in look.list_names(directory)
+        if each.startswith(prefix) and each.endswith(suffix)
     )

@@ -1,68 +1,72 @@
-"""Every verb in one line. A table, so that `--help` need not import a single verb."""
+"""Every verb with its summary. `--help` needs only this table and imports no verb."""
 
 VERBS = {
-    "list": "who needs you, who works, who rests (the default)",
-    "status": "all facts of one session",
-    "why": "the evidence behind a status",
-    "peek": "the last things said in a session",
-    "logs": "what was said in a session, and what comes next",
+    "list": "list sessions, those that wait for you first (the default)",
+    "status": "show all facts of one session",
+    "why": "show the evidence behind a status",
+    "peek": "show the last messages of a session",
+    "logs": "show all messages of a session, and follow it",
     "launch": "start an agent, or several side by side",
-    "resume": "go on with an ended session",
-    "stop": "end sessions and all they left behind, with a proof",
-    "wait": "until sessions have ended, rest, or need you",
-    "events": "what happens, as it happens",
-    "history": "what changed when, and why we thought so",
-    "compare": "the slots of a group: outcome, cost, changes, conflicts",
-    "worktree": "the worktrees that launches made; remove what is done with",
-    "lock": "keep launches out of a directory; what is locked",
-    "locks": "what is locked (short for lock list)",
-    "unlock": "release a directory (short for lock release)",
-    "fuse": "stop, run or tell something after a while",
-    "prune": "forget launches that ended long ago, and what crashes left",
-    "daemon": "start, stop and see what works while nobody looks",
-    "notify": "who is told that an agent waits or has ended; try it",
-    "webhook": "who is told of events over HTTP, and what was not delivered",
-    "metrics": "what there is to measure, as Prometheus reads it",
-    "config": "every setting, and where it came from",
-    "doctor": "what agentctl can see here, and what it cannot",
-    "demo": "see it work on built-in demo agents, in a temporary home",
-    "completion": "completion for bash, zsh or fish",
-    "help": "help on a verb",
+    "resume": "continue a session that has ended",
+    "stop": "stop sessions and all their processes, with proof",
+    "wait": "wait until sessions have ended, are idle, or wait for you",
+    "events": "show what happens, as it happens",
+    "history": "show what happened, and the evidence for it",
+    "compare": "compare the slots of a group: outcome, cost, changes",
+    "worktree": "list or remove the worktrees of launches",
+    "lock": "keep launches out of a directory",
+    "locks": "show the locked directories (short for lock list)",
+    "unlock": "release a locked directory (short for lock release)",
+    "fuse": "stop sessions or run a command at a set time",
+    "prune": "delete what is stored about launches that ended long ago",
+    "daemon": "start, stop and show the daemon",
+    "notify": "show and test notifications",
+    "webhook": "show, test and retry webhooks",
+    "metrics": "print metrics for Prometheus",
+    "config": "show every setting and where it is set",
+    "doctor": "check what agentctl can see on this machine",
+    "demo": "see agentctl at work on demo agents, in a temporary home",
+    "completion": "print a completion script for bash, zsh or fish",
+    "help": "show the help of a verb",
 }
+
+# Verbs that stand for a command of another verb.
+ALIASES = {"locks": ("lock", "list"), "unlock": ("lock", "release")}
 
 EXAMPLES = (
     ("agentctl", "every live session on this machine"),
-    ("agentctl list -a --since 7d", "and those that ended this week"),
+    ("agentctl list -a --since 7d", "also those that ended this week"),
     ("agentctl list --status waiting", "only those that wait for you"),
-    ("agentctl why 4f2a", "how we know (any unambiguous prefix of an id)"),
-    ("agentctl logs -f 4f2a", "follow one until it ends"),
+    ("agentctl why 4f2a", "the evidence (any unique prefix of an id)"),
+    ("agentctl logs -f 4f2a", "follow a session until it ends"),
     ('agentctl launch codex -p "…"', "start an agent on a task, print its id"),
-    ("agentctl stop 4f2a", "end one, with a proof"),
+    ("agentctl stop 4f2a", "stop a session, with proof"),
     ("agentctl compare fix", "the slots of the group fix, side by side"),
-    ("agentctl list --json | jq .", "for scripts; the shape is stable"),
+    ("agentctl list --json | jq .", "for scripts: the JSON is stable"),
 )
 
 EXIT_CODES = (
-    (0, "done"),
-    (1, "it failed"),
-    (2, "usage"),
+    (0, "success"),
+    (1, "failure"),
+    (2, "wrong usage"),
     (3, "not found, or ambiguous"),
     (4, "refused"),
     (5, "unknown or unreachable"),
     (69, "an extra is not installed"),
-    (124, "not within the time given (wait)"),
+    (124, "timed out (wait)"),
     (130, "interrupted by Ctrl-C"),
 )
 
 
 def help_text() -> str:
     verbs = "\n".join(f"  {name:<11} {summary}" for name, summary in VERBS.items())
-    examples = "\n".join(f"  {command:<32} {what}" for command, what in EXAMPLES)
+    examples = "\n".join(f"  {command:<32} {note}" for command, note in EXAMPLES)
     return (
         "usage: agentctl [VERB] [OPTIONS]\n\n"
         "One control plane for coding agents. A status is computed from the kernel and\n"
         "the agents' own files at the moment you ask; `why` shows the evidence.\n\n"
         f"verbs:\n{verbs}\n\nexamples:\n{examples}\n\n"
-        "`agentctl help VERB` tells the rest. AGENTCTL_HOME moves our own files, NO_COLOR\n"
-        "stops colour, AGENTCTL_DEBUG=1 shows tracebacks.\n"
+        "`agentctl help VERB` shows the options of a verb. AGENTCTL_HOME is where\n"
+        "agentctl keeps its own files. NO_COLOR=1: no colour. AGENTCTL_DEBUG=1: show\n"
+        "tracebacks.\n"
     )

@@ -1,11 +1,11 @@
-"""The way by the daemon: asks it what `list`, `status` or `why` would show here, and shows that.
+"""Ask the daemon for the answer to `list`, `status` or `why`, and print it.
 
-A daemon has everything imported and remembers what files said, so asking it takes a third of the time.
-It is never needed: whatever is odd about it (nobody listens, it is another user's, too slow, of another
-version, says half an answer), we look ourselves, and the answer is the same. AGENTCTL_DEBUG=1 tells why.
+The daemon has everything imported and remembers what it read from files, so its answer takes a third of
+the time. If it does not answer (it is gone, another user's, too slow, of another version), this process
+looks itself, and the answer is the same. AGENTCTL_DEBUG=1 shows the reason.
 
-Imports nothing that the interpreter has not got already but two modules in C: `json`, `socket` and
-`argparse` together take longer than the answer.
+This module imports only what the interpreter has loaded, and two modules in C: to import `json`,
+`socket` and `argparse` takes longer than the answer.
 """
 
 import os
@@ -15,27 +15,29 @@ import time
 from agentctl import __version__
 
 PROTOCOL = 1  # of `daemon_client.protocol`
-PATIENCE = 1.5  # seconds in all: a daemon that hangs holds nobody up for longer
+TIMEOUT = 1.5  # seconds in all, in case the daemon hangs
 REQUEST_CAP = 1 << 20  # bytes, of `daemon_client.protocol`
 ANSWER_CAP = 1 << 26
-LONGEST = 107  # bytes of a socket's path
-# Words that are not for a daemon: help is for our terminal, a watch looks again and again by itself.
-OUR_OWN = frozenset({"-h", "--help", "--watch", "--no-daemon"})
+MOST_PATH = 107  # bytes of a socket's path
+# Words that the daemon does not handle: help is for this terminal, --watch looks repeatedly.
+NOT_FOR_DAEMON = frozenset({"-h", "--help", "--watch", "--no-daemon"})
 
 
-class Unasked(Exception):
+class NoAnswer(Exception):
     """Why the daemon has not answered."""
 
 
-def shown(home: str, verb: str, words: list[str]) -> int | None:
-    """The exit code, when the daemon's answer has been written; None: look yourself."""
-    if os.environ.get("AGENTCTL_NO_DAEMON") == "1" or not OUR_OWN.isdisjoint(words):
+def show_answer(home: str, verb: str, words: list[str]) -> int | None:
+    """Write the daemon's answer and return its exit code. None: there is no answer, look yourself."""
+    if os.environ.get("AGENTCTL_NO_DAEMON") == "1" or not NOT_FOR_DAEMON.isdisjoint(words):
         return None
     try:
-        code, out, err = asked(home, verb, words)
-    except (Unasked, OSError, ImportError) as why:
+        code, out, err = ask_daemon(home, verb, words)
+    except (NoAnswer, OSError, ImportError) as reason:
         if os.environ.get("AGENTCTL_DEBUG") == "1":
-            sys.stderr.write(f"agentctl: not by the daemon: {why or type(why).__name__}\n")
+            sys.stderr.write(
+                f"agentctl: not answered by the daemon: {reason or type(reason).__name__}\n"
+            )
         return None
     sys.stdout.write(out)
     if err:
@@ -44,43 +46,43 @@ def shown(home: str, verb: str, words: list[str]) -> int | None:
     return code
 
 
-def asked(home: str, verb: str, words: list[str]) -> tuple[int, str, str]:
-    """Exit code, standard output, standard error. Raises Unasked, OSError."""
+def ask_daemon(home: str, verb: str, words: list[str]) -> tuple[int, str, str]:
+    """Return exit code, standard output and standard error. Raises NoAnswer, OSError."""
     import _socket
 
-    until = time.monotonic() + PATIENCE
-    line = request(verb, words, until)
+    until = time.monotonic() + TIMEOUT
+    line = make_request(verb, words, until)
     if len(line) > REQUEST_CAP:
-        raise Unasked("the environment is too large for a question")
+        raise NoAnswer("the environment is too large for a request")
     connection = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM | _socket.SOCK_CLOEXEC)
     try:
-        connection.settimeout(PATIENCE)
+        connection.settimeout(TIMEOUT)
         _connect(connection, home)
         peer = connection.getsockopt(_socket.SOL_SOCKET, _socket.SO_PEERCRED, 12)  # pid, uid, gid
         if int.from_bytes(peer[4:8], sys.byteorder) != os.geteuid():
-            raise Unasked("it is another user's")
+            raise NoAnswer("it is another user's")
         connection.sendall(line)
-        return answer(_line(connection, until))
+        return parse_answer(_read_line(connection, until))
     finally:
         connection.close()
 
 
-def request(verb: str, words: list[str], until: float) -> bytes:
-    """The question, with all that its answer depends on. Raises OSError where we are nowhere."""
-    from _json import encode_basestring_ascii as quoted
+def make_request(verb: str, words: list[str], until: float) -> bytes:
+    """Return the request, with all that the answer depends on. Raises OSError if the current directory
+    was deleted."""
+    from _json import encode_basestring_ascii as quote
 
-    environ = ",".join(f"{quoted(name)}:{quoted(value)}" for name, value in os.environ.items())
+    environ = ",".join(f"{quote(name)}:{quote(value)}" for name, value in os.environ.items())
     return (
         '{"jsonrpc":"2.0","id":1,"method":"ask","params":{'
-        f'"protocol":{PROTOCOL},"version":{quoted(__version__)},"verb":{quoted(verb)},'
-        f'"words":[{",".join(map(quoted, words))}],"environ":{{{environ}}},'
-        f'"cwd":{quoted(os.getcwd())},"terminal":{_terminal()},'
-        f'"path":[{",".join(quoted(place) for place in sys.path)}],"until":{until!r}}}}}\n'
+        f'"protocol":{PROTOCOL},"version":{quote(__version__)},"verb":{quote(verb)},'
+        f'"words":[{",".join(map(quote, words))}],"environ":{{{environ}}},'
+        f'"cwd":{quote(os.getcwd())},"terminal":{_terminal_columns()},'
+        f'"path":[{",".join(map(quote, sys.path))}],"until":{until!r}}}}}\n'
     ).encode("ascii")
 
 
-def _terminal() -> str:
-    """Columns of the terminal that is written to."""
+def _terminal_columns() -> str:
     try:
         return str(os.get_terminal_size(sys.stdout.fileno()).columns)
     except (OSError, ValueError):
@@ -89,7 +91,7 @@ def _terminal() -> str:
 
 def _connect(connection: "_socket.socket", home: str) -> None:  # type: ignore[name-defined] # noqa: F821
     path = os.fsencode(f"{home}/daemon.sock")
-    if len(path) <= LONGEST:
+    if len(path) <= MOST_PATH:
         connection.connect(path)
         return
     directory = os.open(home, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
@@ -99,47 +101,48 @@ def _connect(connection: "_socket.socket", home: str) -> None:  # type: ignore[n
         os.close(directory)
 
 
-def _line(connection: "_socket.socket", until: float) -> bytes:  # type: ignore[name-defined] # noqa: F821
-    """All up to the end of the line, which is the end of the answer."""
+def _read_line(connection: "_socket.socket", until: float) -> bytes:  # type: ignore[name-defined] # noqa: F821
+    """Read one line, which is the whole answer. Raises NoAnswer, OSError."""
     pieces: list[bytes] = []
     size = 0
     while not pieces or not pieces[-1].endswith(b"\n"):
-        left = until - time.monotonic()
-        if left <= 0:
-            raise Unasked(f"no answer within {PATIENCE:g} s")
-        connection.settimeout(left)
+        remaining = until - time.monotonic()
+        if remaining <= 0:
+            raise NoAnswer(f"no answer within {TIMEOUT:g} s")
+        connection.settimeout(remaining)
         piece = connection.recv(1 << 20)
         size += len(piece)
         if not piece or size > ANSWER_CAP:
-            raise Unasked("half an answer" if pieces else "it hung up")
+            raise NoAnswer("half an answer" if pieces else "it closed the connection")
         pieces.append(piece)
     return b"".join(pieces)
 
 
-class _Plain:
-    """JSON as it is: what the scanner in C wants to know of its user."""
+class _JsonOptions:
+    """The options that the scanner in C reads from its user."""
 
     strict, object_hook, object_pairs_hook = True, None, None
     parse_float, parse_int, parse_constant = float, int, float
-    memo: dict[str, str] = {}  # noqa: RUF012 - never looked at by us
+    memo: dict[str, str] = {}  # noqa: RUF012 - used by the scanner only
 
 
-def answer(line: bytes) -> tuple[int, str, str]:
-    """What it says, if it is an answer to our question and nothing else. Raises Unasked."""
+def parse_answer(line: bytes) -> tuple[int, str, str]:
+    """Return exit code, standard output and standard error. Raises NoAnswer if the line is anything else
+    than the response to our request."""
     from _json import make_scanner
 
     try:
         text = line.decode("ascii")
-        told, end = make_scanner(_Plain)(text, 0)  # type: ignore[arg-type] # as `json` does
+        response, end = make_scanner(_JsonOptions)(text, 0)  # type: ignore[arg-type] # as `json` does
     except (ValueError, StopIteration, RecursionError):
-        raise Unasked("it does not speak JSON") from None
-    if text[end:] != "\n" or not isinstance(told, dict) or told.get("id") != 1:
-        raise Unasked("not an answer to our question")
-    result = told.get("result")
+        raise NoAnswer("not JSON") from None
+    if text[end:] != "\n" or not isinstance(response, dict) or response.get("id") != 1:
+        raise NoAnswer("not the response to our request")
+    result = response.get("result")
     if not isinstance(result, dict):
-        error = told.get("error")
-        raise Unasked(error.get("message") if isinstance(error, dict) else "neither result nor error")
+        error = response.get("error")
+        raise NoAnswer(error.get("message") if isinstance(error, dict) else "neither result nor error")
     code, out, err = (result.get(name) for name in ("code", "stdout", "stderr"))
     if type(code) is not int or not isinstance(out, str) or not isinstance(err, str):
-        raise Unasked("not the answer that we know")
+        raise NoAnswer("a result of another shape")
     return code, out, err

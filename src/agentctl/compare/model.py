@@ -1,15 +1,14 @@
-"""What `compare` knows of a group, and its JSON. docs/reference/json.md is generated from the tables
-here."""
+"""The comparison of a group, and its JSON. docs/reference/json.md is generated from the table here."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, NamedTuple
+from typing import Any
 
+from agentctl.named_tuple import NamedTuple
 from agentctl.truth.model import HookRun, Problem, Session, Worktree
 from agentctl.wire import session as shapes
-
-Fields = tuple[tuple[str, str, str], ...]
+from agentctl.wire.session import Fields
 
 SLOT_FIELDS: Fields = (
     ("slot", "string", "its name in the group"),
@@ -32,7 +31,7 @@ SLOT_FIELDS: Fields = (
 
 
 class Changes(NamedTuple):
-    """Against the base, committed or not; files that git ignores are left out."""
+    """Changes against the base, committed or not, without ignored files."""
 
     files: int
     insertions: int
@@ -66,24 +65,24 @@ class Row(NamedTuple):
     @property
     def model(self) -> str | None:
         note = self.session.launch
-        return (note.model if note is not None else None) or self.session.seen.facts.model
+        return (note.model if note is not None else None) or self.session.observation.facts.model
 
     @property
     def tokens(self) -> int | None:
-        """All of them; None: the agent does not say."""
-        told = self.session.seen.facts.tokens
-        known = [number for number in told or () if number is not None]
-        return sum(known) if known else None
+        """The sum of all kinds; None: the agent does not report them."""
+        tokens = self.session.observation.facts.tokens
+        counts = [count for count in tokens or () if count is not None]
+        return sum(counts) if counts else None
 
     @property
-    def passed(self) -> bool | None:
-        """What the on-complete hook said; None: it has not run."""
+    def has_passed(self) -> bool | None:
+        """Whether the on-complete hook ended with 0; None: it has not run."""
         return None if self.check is None else self.check.code == 0
 
     @property
-    def done(self) -> bool:
-        """Worth comparing: it came to its end, and no hook found fault with it."""
-        return self.session.verdict.outcome == "completed" and self.passed is not False
+    def is_done(self) -> bool:
+        """Whether the session completed and its hook did not fail: only then measures are compared."""
+        return self.session.verdict.outcome == "completed" and self.has_passed is not False
 
 
 class Comparison(NamedTuple):
@@ -92,44 +91,45 @@ class Comparison(NamedTuple):
     problems: tuple[Problem, ...]
 
 
-def envelope(given: Comparison) -> dict[str, Any]:
+def wire_comparison(comparison: Comparison) -> dict[str, Any]:
     return {
         "version": shapes.VERSION,
-        "group": given.group,
-        "slots": [slot(row) for row in given.rows],
-        "problems": [shapes.problem(problem) for problem in given.problems],
+        "group": comparison.group,
+        "slots": [wire_slot(row) for row in comparison.rows],
+        "problems": [shapes.dump_problem(problem) for problem in comparison.problems],
     }
 
 
-def slot(row: Row) -> dict[str, Any]:
-    seen, verdict = row.session.seen, row.session.verdict
+def wire_slot(row: Row) -> dict[str, Any]:
+    """Return the JSON form, as SLOT_FIELDS describes it."""
+    observation, verdict = row.session.observation, row.session.verdict
     return {
         "slot": row.slot,
-        "id": seen.session_id,
-        "adapter": seen.adapter,
+        "id": observation.session_id,
+        "adapter": observation.adapter,
         "model": row.model,
         "status": verdict.status,
         "outcome": verdict.outcome,
         "exit_code": verdict.exit_code,
         "seconds": round(row.seconds, 3) if row.seconds is not None else None,
-        "tokens": shapes.tokens(seen.facts.tokens),
-        "cost_usd": seen.facts.cost_usd,
+        "tokens": shapes.dump_tokens(observation.facts.tokens),
+        "cost_usd": observation.facts.cost_usd,
         "worktree": row.worktree._asdict() if row.worktree else None,
         "changes": row.changes._asdict() if row.changes else None,
         "changes_unknown": row.changes_unknown,
-        "check": _check(row.check),
-        "conflicts": _conflicts(row.conflicts),
+        "check": _wire_check(row.check),
+        "conflicts": _wire_conflicts(row.conflicts),
         "best_in": list(row.best_in),
     }
 
 
-def _check(run: HookRun | None) -> dict[str, Any] | None:
+def _wire_check(run: HookRun | None) -> dict[str, Any] | None:
     if run is None:
         return None
     return {"command": run.command, "code": run.code, "seconds": run.seconds, "output": run.output}
 
 
-def _conflicts(found: Iterable[Conflict] | None) -> list[dict[str, Any]] | None:
-    if found is None:
+def _wire_conflicts(conflicts: Iterable[Conflict] | None) -> list[dict[str, Any]] | None:
+    if conflicts is None:
         return None
-    return [{"with": conflict.other, "files": list(conflict.files)} for conflict in found]
+    return [{"with": conflict.other, "files": list(conflict.files)} for conflict in conflicts]

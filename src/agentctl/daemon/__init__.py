@@ -1,1 +1,2 @@
-"""The daemon: what must happen while nobody is looking. It owns no agent and no truth."""
+"""The daemon: the process that watches sessions, fires fuses and sends deliveries. It owns no agent and
+decides no status."""

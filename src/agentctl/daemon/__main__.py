@@ -1,7 +1,7 @@
-"""The daemon's program: takes the lock of its home, and runs until it is ended.
+"""The daemon's program: take the lock of the home, and run until a signal or a request ends it.
 
-`--ready FD`: somebody waits at the other end of that pipe to be told one line: `ok`, `held WHO` or
-`failed WHY`. It also says that nobody sits before our streams.
+With `--ready FD` the starter waits at the other end of that pipe for one line: `ok`, `held WHO` or
+`failed WHY`. Standard output and error are the log then.
 """
 
 from __future__ import annotations
@@ -13,9 +13,10 @@ from collections.abc import Callable
 
 from agentctl import paths
 from agentctl.daemon.lock import Singleton
-from agentctl.errors import AgentctlError, Refused, Unreachable
+from agentctl.errors import AgentctlError, Refused
+from agentctl.system import this_process
 
-NAME = b"agentctl-daemon"
+NAME = "agentctl-daemon"
 MOST_OPEN = 8192  # descriptors
 
 
@@ -23,36 +24,34 @@ def main() -> None:
     ready, code = _ready_fd(sys.argv[1:]), 1
     try:
         code = run(ready)
-    except Exception:  # noqa: BLE001 - said, not raised: the interpreter would wait for threads that hang
+    except Exception:  # noqa: BLE001 - printed, not raised: the interpreter would wait for threads
         traceback.print_exc()
     try:
         sys.stderr.flush()
-    except OSError:  # nobody reads it
+    except OSError:  # the reader is gone
         pass
-    os._exit(code)  # a part that hangs has threads that would be waited for
+    os._exit(code)  # an ordinary exit would wait for the threads of a part that hangs
 
 
 def run(ready: int | None) -> int:
-    tell = teller(ready)
-    _settle(ready)
+    report = make_reporter(ready)
+    _set_up(ready)
     try:
-        home = paths.state_directory(os.environ)
-        if home is None:
-            raise Unreachable("no home directory is known", "set AGENTCTL_HOME")
+        home = paths.require_state_directory(os.environ)
         if os.environ.get("AGENTCTL_HOME"):
-            os.environ["AGENTCTL_HOME"] = home  # it was told from another directory
-        os.chdir("/")  # no directory is ours to hold
+            os.environ["AGENTCTL_HOME"] = home  # absolute: the working directory changes below
+        os.chdir("/")  # a daemon that stays in a directory would keep its file system busy
         lock = Singleton(home)
     except AgentctlError as error:
-        tell(f"{'held' if isinstance(error, Refused) else 'failed'} {error}")
+        report(f"{'held' if isinstance(error, Refused) else 'failed'} {error}")
         if ready is None:
             sys.stderr.write(f"agentctl: {error}\n  {error.hint}\n")
         return error.exit_code
-    return _serve(lock, tell, detached=ready is not None)
+    return _serve(lock, report, detached=ready is not None)
 
 
-def _serve(lock: Singleton, tell: Callable[[str], None], *, detached: bool) -> int:
-    """The costly imports come only now: of twenty that are started at once, nineteen end above."""
+def _serve(lock: Singleton, report: Callable[[str], None], *, detached: bool) -> int:
+    """Import the costly modules only now: of twenty that are started at once, nineteen end above."""
     import asyncio
     import logging
 
@@ -60,50 +59,49 @@ def _serve(lock: Singleton, tell: Callable[[str], None], *, detached: bool) -> i
     from agentctl.daemon.app import App
     from agentctl.daemon.systemd import notify
 
-    def ready() -> None:
-        tell("ok")
+    def report_ready() -> None:
+        report("ok")
         notify("READY=1")
 
     try:
-        log.begin(lock.home, detached=detached)
-        asyncio.run(App(lock, dict(os.environ)).run(ready))
+        log.set_up(lock.home, detached=detached)
+        asyncio.run(App(lock, dict(os.environ)).run(report_ready))
     except OSError as error:
         logging.getLogger("agentctl.daemon.app").error("cannot run: %s", error)  # noqa: TRY400
-        tell(f"failed {error}")
+        report(f"failed {error}")
         return 1
     return 0
 
 
-def _settle(ready: int | None) -> None:
+def _set_up(ready: int | None) -> None:
     try:
-        with open("/proc/self/comm", "wb") as file:
-            file.write(NAME)
+        this_process.set_name(NAME)
     except OSError:  # not Linux
         pass
-    _open_enough()
+    _raise_descriptor_limit()
     if ready is not None:
         _close_all_but(ready)
 
 
-def _open_enough() -> None:
-    """Each agent takes a handle and a few files that stay open; a login allows 1024 in all."""
+def _raise_descriptor_limit() -> None:
+    """Each agent needs a handle and a few files that stay open; a login allows 1024 in all."""
     from resource import RLIMIT_NOFILE, getrlimit, setrlimit
 
     soft, hard = getrlimit(RLIMIT_NOFILE)
     try:
         setrlimit(RLIMIT_NOFILE, (max(soft, min(hard, MOST_OPEN)), hard))
-    except (OSError, ValueError):  # then with what there is
+    except (OSError, ValueError):  # the limit stays as it is
         pass
 
 
 def _close_all_but(ready: int) -> None:
-    """A lock or a pipe of the verb's caller is not ours to hold for as long as we live."""
+    """Close what the starter left open: the daemon would hold its locks and pipes."""
     os.set_inheritable(ready, False)
-    for fd in map(int, os.listdir("/proc/self/fd")):
+    for fd in this_process.list_descriptors():
         if fd > 2 and fd != ready:
             try:
                 os.close(fd)
-            except OSError:  # the one that was open to list them
+            except OSError:  # the descriptor that listed them
                 pass
 
 
@@ -112,26 +110,27 @@ def _ready_fd(words: list[str]) -> int | None:
         return None
     if len(words) == 2 and words[0] == "--ready" and words[1].isdigit():
         return int(words[1])
-    sys.stderr.write("usage: python -m agentctl.daemon\n  `agentctl daemon start` is for people\n")
+    sys.stderr.write("usage: python -m agentctl.daemon\n  agentctl daemon start\n")
     sys.exit(2)
 
 
-def teller(ready: int | None) -> Callable[[str], None]:
-    """Tells how it went, once: after that the descriptor's number may be another file's."""
-    left = ready
+def make_reporter(ready: int | None) -> Callable[[str], None]:
+    """Return a function that writes its first line to the starter: later, the descriptor's number may be
+    another file's."""
+    unused = ready
 
-    def tell(word: str) -> None:
-        nonlocal left
-        fd, left = left, None
+    def report(line: str) -> None:
+        nonlocal unused
+        fd, unused = unused, None
         if fd is None:
             return
         try:
-            os.write(fd, word.replace("\n", " ").encode("utf-8", "surrogateescape") + b"\n")
+            os.write(fd, line.replace("\n", " ").encode("utf-8", "surrogateescape") + b"\n")
             os.close(fd)
-        except OSError:  # it has not waited
+        except OSError:  # the starter has gone
             pass
 
-    return tell
+    return report
 
 
 if __name__ == "__main__":

@@ -1,8 +1,8 @@
-"""The daemon from its start to its end: the socket, and the parts that do its work.
+"""Run the daemon from its start to its end: the socket, and the parts that do its work.
 
 A part that cannot start is shown in the log and in `daemon status`, stops nothing else, and is started
-again later. The end takes two seconds at most, whatever hangs: what a part has not finished by then, it
-finds in the database when it starts again, as after a kill -9.
+again later. The end takes two seconds at most, even if a part hangs: the database holds what is not
+finished by then, and the next daemon does it, as after a kill -9.
 """
 
 from __future__ import annotations
@@ -19,25 +19,24 @@ from typing import Any, Protocol
 from agentctl import __version__, paths
 from agentctl.daemon.bell import Bell
 from agentctl.daemon.lock import Singleton
-from agentctl.daemon.memory import private_bytes
 from agentctl.daemon.methods import Methods
-from agentctl.daemon.parts.deliverer import Courier
+from agentctl.daemon.parts.deliverer import Deliverer
 from agentctl.daemon.parts.guard import Guard
 from agentctl.daemon.parts.metrics import Metrics
-from agentctl.daemon.parts.recorder import Watcher
-from agentctl.daemon.parts.timer import Clock
+from agentctl.daemon.parts.recorder import Recorder
+from agentctl.daemon.parts.timer import Timer
 from agentctl.daemon.server import Server
 from agentctl.daemon_client import protocol
-from agentctl.deliver.notify import Notices
-from agentctl.deliver.webhook import Webhooks
+from agentctl.deliver.notify import NotifySender
+from agentctl.deliver.webhook import WebhookSender
 from agentctl.errors import AgentctlError
-from agentctl.system import descriptors
-from agentctl.system.clock import rfc3339
+from agentctl.system import this_process
+from agentctl.system.clock import format_rfc3339
 
 log = logging.getLogger("agentctl.daemon.app")
 
-DRAIN = 1.5  # seconds, for the parts and for the answers that are at work, together
-AGAIN = 1.0, 60.0  # seconds until a part that did not start is started again: at first, and at most
+STOP_LIMIT = 1.5  # seconds, for the parts and the requests at work together
+RETRY = 1.0, 60.0  # seconds until a part that did not start is tried again: at first, and at most
 
 
 class Part(Protocol):
@@ -45,8 +44,8 @@ class Part(Protocol):
 
     `start` is called in the loop's thread and returns at once, or raises. `stop` is called in a thread
     of its own, after `start` has succeeded, and returns when the part has ended; all parts stop at the
-    same time. `status` is called in the loop's thread and never blocks; `state` in it, if any, stands
-    for "running" in `daemon status`: "failing", "off".
+    same time. `status` is called in the loop's thread and never blocks; its field `state`, if any,
+    replaces "running" in `daemon status`: "failing", "off".
     """
 
     name: str
@@ -56,56 +55,60 @@ class Part(Protocol):
     def status(self) -> dict[str, Any]: ...
 
 
-def parts(app: App) -> list[Part]:
-    """All of them, in the order of their starting. `app` has home, environ, bell, notes, lock."""
+def make_parts(app: App) -> list[Part]:
+    """Return all parts, in the order in which they start."""
     return [
-        Guard((app.lock.path, app.server.path), app.look_after_home),
-        app.metrics,  # before whoever tells of events: it counts them from its start
-        Watcher(app.notes, app.environ, app.lock.holder.identity, app.bell),
-        Clock(app.home),
-        Courier(app.home, app.environ, [Webhooks(app.environ), Notices(app.notes, app.environ)]),
+        Guard((app.lock.path, app.server.path), app.check_home),
+        app.metrics,  # before the recorder: it counts events from its own start
+        Recorder(app.database, app.environ, app.lock.holder.identity, app.bell),
+        Timer(app.home),
+        Deliverer(
+            app.home,
+            app.environ,
+            [WebhookSender(app.environ), NotifySender(app.database, app.environ)],
+        ),
     ]
 
 
 class App:
-    """Everything here runs in the loop's thread, but for `end` and `look_after_home`."""
+    """All methods run in the loop's thread, except `end` and `check_home`."""
 
     def __init__(self, lock: Singleton, environ: Mapping[str, str]) -> None:
         self.lock = lock
         self.home = lock.home
         self.environ = environ
-        self.notes = paths.notes_file(lock.home)
+        self.database = paths.database_file(lock.home)
         self.bell = Bell()
         self.server = Server(self.home, Methods(self))
-        self.metrics = Metrics(self.notes, environ, lock.holder.since)
-        self.parts = parts(self)
-        self._failed: dict[str, str] = {}  # parts that did not start, and why
+        self.metrics = Metrics(self.database, environ, lock.holder.since)
+        self.parts = make_parts(self)
+        self._start_errors: dict[str, str] = {}  # of parts that did not start
         self._loop: asyncio.AbstractEventLoop
-        self._over: asyncio.Event
-        self._healing: asyncio.Task[None] | None = None
+        self._stopping: asyncio.Event
+        self._listening: asyncio.Task[None] | None = None
 
     async def run(self, ready: Callable[[], None]) -> None:
-        """Until somebody ends it. Raises OSError where it cannot listen."""
-        self._loop, self._over = asyncio.get_running_loop(), asyncio.Event()
+        """Run until a signal or a request ends it. Raises OSError if it cannot listen."""
+        self._loop, self._stopping = asyncio.get_running_loop(), asyncio.Event()
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
             self._loop.add_signal_handler(number, self.end, signal.Signals(number).name)
-        self.bell.hang(self._loop)
+        self.bell.attach(self._loop)
         await self.server.listen()
         log.info("agentctl %s, pid %d, for %s", __version__, os.getpid(), self.home)
         if self.lock.problem is not None:
-            log.warning("others cannot be told who we are: %s", self.lock.problem)
+            log.warning("the lock file does not name this daemon: %s", self.lock.problem)
         self._start_parts()
         ready()
-        await self._over.wait()
+        await self._stopping.wait()
         await self._stop()
 
     def end(self, why: str) -> None:
-        """From any thread, also more than once."""
-        self._soon(self._end, why)
+        """May be called in any thread, and more than once."""
+        self._call_soon(self._end, why)
 
-    def look_after_home(self) -> None:
-        """From any thread: one of the files by which we are found may be gone."""
-        self._soon(self._look_after_home)
+    def check_home(self) -> None:
+        """Check, from any thread, whether the lock file or the socket is gone."""
+        self._call_soon(self._check_home)
 
     def status(self) -> dict[str, Any]:
         holder = self.lock.holder
@@ -114,114 +117,113 @@ class App:
             "start": holder.identity.start,
             "version": __version__,
             "protocol": protocol.PROTOCOL,
-            "since": rfc3339(holder.since),
+            "since": format_rfc3339(holder.since),
             "home": self.home,
             "socket": self.server.path,
-            "memory_bytes": private_bytes(),
+            "memory_bytes": this_process.read_private_bytes(),
             "clients": len(self.server.connections),
-            "subscribers": self.bell.hearers,
+            "subscribers": self.bell.subscribers,
             "seq": self.bell.seq,
-            "parts": [*map(self._status_of, self.parts), *_without_descriptors()],
+            "parts": [*map(self._part_status, self.parts), *_answers_status()],
         }
 
-    def _status_of(self, part: Part) -> dict[str, Any]:
-        why = self._failed.get(part.name)
-        if why is not None:
-            return {"name": part.name, "state": "failed", "problem": why}
+    def _part_status(self, part: Part) -> dict[str, Any]:
+        problem = self._start_errors.get(part.name)
+        if problem is not None:
+            return {"name": part.name, "state": "failed", "problem": problem}
         try:
             return {"name": part.name, "state": "running", **part.status()}
         except Exception as error:  # the fence
-            log.exception("%s cannot say how it is", part.name)
+            log.exception("the status of %s cannot be read", part.name)
             return {"name": part.name, "state": "unknown", "problem": f"{type(error).__name__}: {error}"}
 
     def _start_parts(self) -> None:
         for part in self.parts:
-            self._start(part, AGAIN[0])
+            self._start(part, RETRY[0])
 
     def _start(self, part: Part, pause: float) -> None:
-        if self._over.is_set():
+        if self._stopping.is_set():
             return
         try:
             part.start()
         except AgentctlError as error:
-            self._note_failure(part.name, str(error), None)
-        except Exception as error:  # noqa: BLE001 - the fence: it goes into the log
-            self._note_failure(part.name, f"{type(error).__name__}: {error}", error)
+            self._report_failure(part.name, str(error), None)
+        except Exception as error:  # noqa: BLE001 - the fence: it is logged
+            self._report_failure(part.name, f"{type(error).__name__}: {error}", error)
         else:
-            if self._failed.pop(part.name, None) is not None:
-                log.info("%s has started now", part.name)
+            if self._start_errors.pop(part.name, None) is not None:
+                log.info("%s started", part.name)
             return
-        self._loop.call_later(pause, self._start, part, min(2 * pause, AGAIN[1]))
+        self._loop.call_later(pause, self._start, part, min(2 * pause, RETRY[1]))
 
-    def _note_failure(self, name: str, why: str, unforeseen: Exception | None) -> None:
-        if self._failed.get(name) != why:  # once, however often it is tried
-            log.error("%s did not start: %s; it is tried again", name, why, exc_info=unforeseen)
-        self._failed[name] = why
+    def _report_failure(self, name: str, why: str, bug: Exception | None) -> None:
+        if self._start_errors.get(name) != why:  # logged once, not at each try
+            log.error("%s did not start: %s; it is tried again", name, why, exc_info=bug)
+        self._start_errors[name] = why
 
     def _end(self, why: str) -> None:
-        if not self._over.is_set():
+        if not self._stopping.is_set():
             log.info("ending: %s", why)
-            self._over.set()
+            self._stopping.set()
 
     async def _stop(self) -> None:
-        """Nobody new comes in; then all that is at work ends at the same time; then whoever is left is
-        let go of."""
+        """Accept no more clients, let parts and requests end at the same time, and leave the rest."""
         began = time.monotonic()
         self.server.close()
-        # In a home that is not ours any more nothing is to be written: it is as after a kill -9.
-        to_stop = self.parts if self.lock.still_ours() else []
-        stopping = [self._stopped(part) for part in to_stop if part.name not in self._failed]
-        drained = asyncio.ensure_future(self.server.drained())
-        _, late = await asyncio.wait([*stopping, drained], timeout=DRAIN)
-        for one in late:
-            log.warning("did not end in time: %s", one.get_name() if one is not drained else "a client")
-        self.bell.hang(None)
+        # A home that is not ours any more is not written to: it stays as after a kill -9.
+        parts = self.parts if self.lock.is_ours() else []
+        tasks = [self._stop_part(part) for part in parts if part.name not in self._start_errors]
+        tasks.append(self._loop.create_task(self.server.drain(), name="a client"))
+        _, late = await asyncio.wait(tasks, timeout=STOP_LIMIT)
+        for task in late:
+            log.warning("did not end in time: %s", task.get_name())
+        self.bell.attach(None)
         self.server.abort()
         self.lock.release()
         log.info("ended, in %.1f s", time.monotonic() - began)
 
-    def _stopped(self, part: Part) -> asyncio.Task[None]:
-        """In a thread of its own, which is left behind if it hangs."""
-        done = asyncio.Event()
+    def _stop_part(self, part: Part) -> asyncio.Task[None]:
+        """Stop a part in a thread of its own, which is left behind if it hangs."""
+        has_stopped = asyncio.Event()
 
         def stop() -> None:
             try:
                 part.stop()
             except Exception:  # the fence
-                log.exception("%s did not stop well", part.name)
-            self._soon(done.set)
+                log.exception("%s did not stop", part.name)
+            self._call_soon(has_stopped.set)
 
         async def wait() -> None:
-            await done.wait()
+            await has_stopped.wait()
 
         threading.Thread(target=stop, name=f"stop {part.name}", daemon=True).start()
         return self._loop.create_task(wait(), name=part.name)
 
-    def _soon(self, call: Callable[..., None], *words: str) -> None:
+    def _call_soon(self, function: Callable[..., None], *arguments: str) -> None:
         try:
-            self._loop.call_soon_threadsafe(call, *words)
-        except RuntimeError:  # the loop is closed: we have ended, and this thread was left behind
+            self._loop.call_soon_threadsafe(function, *arguments)
+        except RuntimeError:  # the loop has ended, and this thread was left behind
             pass
 
-    def _look_after_home(self) -> None:
-        if self._over.is_set():
+    def _check_home(self) -> None:
+        if self._stopping.is_set():
             return
-        if not self.lock.still_ours():
+        if not self.lock.is_ours():
             self._end(f"{self.lock.path} is gone, or not ours any more")
-        elif not self.server.still_there() and self._healing is None:
-            self._healing = self._loop.create_task(self._listen_again())
+        elif not self.server.is_reachable() and self._listening is None:
+            self._listening = self._loop.create_task(self._listen_again())
 
     async def _listen_again(self) -> None:
         try:
             await self.server.listen()
             log.warning("the socket was gone, and is there again")
         except OSError as error:
-            self._end(f"the socket is gone and cannot be made anew: {error}")
+            self._end(f"the socket is gone and cannot be made again: {error}")
         finally:
-            self._healing = None
+            self._listening = None
 
 
-def _without_descriptors() -> list[dict[str, Any]]:
-    """Who asks for a look is sent to look itself: see `answers`."""
-    shortage = descriptors.shortage()
+def _answers_status() -> list[dict[str, Any]]:
+    """Without descriptors for a look, callers are sent to look themselves: see `caller`."""
+    shortage = this_process.describe_shortage()
     return [] if shortage is None else [{"name": "answers", "state": "degraded", "problem": shortage}]

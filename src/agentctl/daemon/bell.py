@@ -1,5 +1,5 @@
-"""The bell: wakes whoever waits for events. It carries no event: the journal does, and each reads on
-from where it was. So a bell that cannot be heard now is no loss: what it would say is still there."""
+"""The bell wakes subscribers when there are new events. It carries no event: each subscriber reads on in
+the journal from where it was. So a ring that cannot be delivered now loses nothing."""
 
 from __future__ import annotations
 
@@ -7,53 +7,54 @@ import asyncio
 import threading
 from collections.abc import Callable
 
-Hearer = Callable[[int], None]
+Subscriber = Callable[[int], None]
 
 
 class Bell:
-    """Rung from any thread; heard in the loop's. Many rings before the loop comes round are one."""
+    """May be rung in any thread; calls its subscribers in the thread of the loop. Rings that come before
+    the loop has its turn are one."""
 
     def __init__(self) -> None:
-        self.seq = 0  # the last event that was rung for
+        self.seq = 0  # the last event
         self._mutex = threading.Lock()
-        self._pending = False
+        self._is_pending = False
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._hearers: set[Hearer] = set()
+        self._subscribers: set[Subscriber] = set()
 
-    def hang(self, loop: asyncio.AbstractEventLoop | None) -> None:
-        """None: take it down; nobody hears it any more."""
+    def attach(self, loop: asyncio.AbstractEventLoop | None) -> None:
+        """Use this loop. None: call no subscriber any more."""
         with self._mutex:
             self._loop = loop
-            self._pending = False
+            self._is_pending = False
 
     def ring(self, seq: int) -> None:
-        """There are events up to this one."""
+        """There are events up to this number."""
         with self._mutex:
             self.seq = max(self.seq, seq)
-            if self._loop is None or self._pending:
+            if self._loop is None or self._is_pending:
                 return
-            self._pending = True
-            self._loop.call_soon_threadsafe(self._strike)
+            self._is_pending = True
+            self._loop.call_soon_threadsafe(self._call_subscribers)
 
-    def anew(self) -> None:
-        """The journal was deleted, and with it the numbers that were rung for."""
+    def reset(self) -> None:
+        """Begin at 0: the journal was deleted."""
         with self._mutex:
             self.seq = 0
 
-    def hear(self, hearer: Hearer) -> None:
-        """In the loop's thread, as are the calls of `hearer`, which must not block."""
-        self._hearers.add(hearer)
+    def subscribe(self, subscriber: Subscriber) -> None:
+        """Call in the thread of the loop. `subscriber` is called there, too, and must not block."""
+        self._subscribers.add(subscriber)
 
-    def leave(self, hearer: Hearer) -> None:
-        self._hearers.discard(hearer)
+    def unsubscribe(self, subscriber: Subscriber) -> None:
+        self._subscribers.discard(subscriber)
 
     @property
-    def hearers(self) -> int:
-        return len(self._hearers)
+    def subscribers(self) -> int:
+        return len(self._subscribers)
 
-    def _strike(self) -> None:
+    def _call_subscribers(self) -> None:
         with self._mutex:
-            self._pending = False
+            self._is_pending = False
             seq = self.seq
-        for hearer in tuple(self._hearers):
-            hearer(seq)
+        for subscriber in tuple(self._subscribers):
+            subscriber(seq)

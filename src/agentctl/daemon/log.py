@@ -1,7 +1,7 @@
-"""`daemon.log`: one line an event, `TIME LEVEL part: message`; at most two files of a mebibyte each.
+"""Write `daemon.log`: one line a message, `TIME LEVEL part: message`; two files of 1 MiB each at most.
 
-The streams of a daemon that nobody sits before are the log too: what the interpreter itself says when
-it dies is there to read.
+Standard output and error of a detached daemon go there, too: so the log holds what the interpreter
+prints when it dies.
 """
 
 from __future__ import annotations
@@ -10,28 +10,32 @@ import logging
 import os
 import sys
 
-from agentctl.system.clock import rfc3339
-from agentctl.text import one_line
+from agentctl.system.clock import format_rfc3339
+from agentctl.text import clean_line
 
 NAME = "daemon.log"
-CAP = 1 << 20
-LINES = 40  # of a traceback
+CAP = 1 << 20  # bytes
+TRACEBACK = 40  # lines
 
 
 class Format(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
         part = record.name.rpartition(".")[2]
-        told = [one_line(f"{rfc3339(record.created)} {record.levelname} {part}: {record.getMessage()}")]
+        lines = [
+            clean_line(
+                f"{format_rfc3339(record.created)} {record.levelname} {part}: {record.getMessage()}"
+            )
+        ]
         if record.exc_info:
-            told += [f"  | {one_line(line)}" for line in self._traceback(record)[-LINES:]]
-        return "\n".join(told) + "\n"
+            lines += [f"  | {clean_line(line)}" for line in self._traceback(record)[-TRACEBACK:]]
+        return "\n".join(lines) + "\n"
 
     def _traceback(self, record: logging.LogRecord) -> list[str]:
         return self.formatException(record.exc_info).splitlines() if record.exc_info else []
 
 
 class Log(logging.Handler):
-    """Appends; begins anew when the file is full, and keeps the one before as `.1`."""
+    """Appends to the file. A full file is renamed to `.1`, and a new one begins."""
 
     def __init__(self, home: str, *, streams: bool, cap: int = CAP) -> None:
         super().__init__()
@@ -46,19 +50,19 @@ class Log(logging.Handler):
         try:
             line = self.format(record).encode("utf-8", "backslashreplace")
             if os.fstat(self._fd).st_size + len(line) > self._cap:
-                self._turn()
+                self._rotate()
             os.write(self._fd, line)
         except Exception:  # noqa: BLE001 - a full disk, a bad message: the log may not end the daemon
             self.handleError(record)
 
-    def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802 - logging's word
-        """A line that cannot be written is lost; where to say so is full as well."""
+    def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802 - logging's name
+        """Drop a line that cannot be written: the place to report it is full as well."""
 
-    def _turn(self) -> None:
+    def _rotate(self) -> None:
         try:
             if os.path.samestat(os.fstat(self._fd), os.stat(self.path)):
                 os.rename(self.path, f"{self.path}.1")
-        except FileNotFoundError:  # somebody has taken it away: begin anew
+        except FileNotFoundError:  # the file was deleted or moved
             pass
         self._open()
 
@@ -72,14 +76,14 @@ class Log(logging.Handler):
             os.dup2(fd, 2)
 
 
-def begin(home: str, *, detached: bool) -> None:
-    """All that is logged in this process goes there; before a person's eyes also to standard error."""
+def set_up(home: str, *, detached: bool) -> None:
+    """Send all that this process logs to the file; in the foreground to standard error, too."""
     root = logging.getLogger()
     root.setLevel(logging.INFO)
     logging.raiseExceptions = False
     root.addHandler(Log(home, streams=detached))
     if not detached:
-        shown = logging.StreamHandler(sys.stderr)
-        shown.terminator = ""
-        shown.setFormatter(Format())
-        root.addHandler(shown)
+        terminal = logging.StreamHandler(sys.stderr)
+        terminal.terminator = ""
+        terminal.setFormatter(Format())
+        root.addHandler(terminal)

@@ -1,4 +1,4 @@
-"""Tells systemd that we are ready, where it waits for that (`Type=notify`)."""
+"""Notify systemd that the daemon is ready (`Type=notify`)."""
 
 from __future__ import annotations
 
@@ -6,14 +6,15 @@ import os
 import socket
 
 
-def notify(word: str) -> None:
-    """What we start later must not be able to speak for us: the variable goes."""
-    place = os.environ.pop("NOTIFY_SOCKET", "")
-    if not place:
+def notify(message: str) -> None:
+    """Send a message to systemd, if it waits. Remove NOTIFY_SOCKET from the environment: a program that
+    the daemon starts must not speak for it."""
+    path = os.environ.pop("NOTIFY_SOCKET", "")
+    if not path:
         return
-    address = "\0" + place[1:] if place.startswith("@") else place
-    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC) as spoken:
+    address = "\0" + path[1:] if path.startswith("@") else path
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC) as channel:
         try:
-            spoken.sendto(word.encode(), address)
-        except OSError:  # it has stopped listening
+            channel.sendto(message.encode(), address)
+        except OSError:  # systemd has stopped listening
             pass

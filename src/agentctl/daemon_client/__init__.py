@@ -1,1 +1,1 @@
-"""The daemon, seen from outside: is it there, ask it, start it, stop it, install it."""
+"""The daemon from outside: find it, call it, start it, stop it, install it."""

@@ -1,49 +1,50 @@
-"""The client of a daemon: connects, says hello, asks, hears the bell.
+"""The client of a daemon: connect, call methods, read notifications.
 
-The daemon is believed only if the kernel says that it runs as this very user; its answers are bounded
-in size and time, so that one that hangs is an error and not a wait for ever.
+The daemon is trusted only if the kernel says that it runs as this user. Its responses are bounded in
+size and time: a daemon that hangs is an error, not an endless wait.
 """
 
 from __future__ import annotations
 
 import os
 import socket
-import struct
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any, NamedTuple
+from typing import Any
 
 from agentctl import __version__
 from agentctl.daemon_client import protocol as lines
 from agentctl.errors import Fault, NoDaemon, Unreachable
+from agentctl.named_tuple import NamedTuple
+from agentctl.system.sockets import read_peer
+from agentctl.system.this_process import descriptor_path
 
 SOCKET = "daemon.sock"
-LONGEST = 107  # bytes of a path in sockaddr_un
-PATIENCE = 10.0  # seconds for one answer
+LONGEST_PATH = 107  # bytes, in sockaddr_un
+PATIENCE = 10.0  # seconds for one response
 RESTART = "agentctl daemon restart"
-CREDENTIALS = struct.Struct("3i")  # pid, uid, gid
 
 
 class Hello(NamedTuple):
-    """Who answers."""
+    """The daemon that answers."""
 
     protocol: int
     version: str
     pid: int
-    start: int  # with the pid, its identity
+    start: int  # with the pid: its process identity
     home: str
 
 
 class Client:
-    """One connection. Use as a context manager. Raises NoDaemon where nobody listens."""
+    """One connection. Use as a context manager. Raises NoDaemon if no daemon listens."""
 
     def __init__(self, home: str, patience: float = PATIENCE) -> None:
         self.home = home
         self.patience = patience
         self._buffer = bytearray()
-        self._asked = 0
-        self._rung: list[dict[str, Any]] = []
+        self._last_id = 0
+        self._notifications: list[dict[str, Any]] = []
         self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC)
         try:
             self._connect()
@@ -61,110 +62,106 @@ class Client:
         self._socket.close()
 
     def fileno(self) -> int:
-        """Readable when the bell rang, or the daemon has ended."""
+        """Return a descriptor that is readable when a notification came or the daemon has ended."""
         return self._socket.fileno()
 
     def hello(self) -> Hello:
-        """Who answers, of whatever version."""
-        told = self.call("hello", {"protocol": lines.PROTOCOL, "version": __version__})
+        """Return who answers, of any version."""
+        fields = self.call("hello", {"protocol": lines.PROTOCOL, "version": __version__})
         try:
-            protocol, pid, start = (int(told[name]) for name in ("protocol", "pid", "start"))
-            return Hello(protocol, str(told["version"]), pid, start, str(told["home"]))
+            protocol, pid, start = (int(fields[name]) for name in ("protocol", "pid", "start"))
+            return Hello(protocol, str(fields["version"]), pid, start, str(fields["home"]))
         except (KeyError, TypeError, ValueError) as error:
-            raise Unreachable(
-                "the daemon says hello in a way that is not known here", RESTART
-            ) from error
+            raise Unreachable("the daemon's hello is of an unknown shape", RESTART) from error
 
-    def understood(self) -> Hello:
-        """The same, of one that speaks as we do. Raises Unreachable, with what to do."""
-        told = self.hello()
-        if told.protocol != lines.PROTOCOL:
+    def check_protocol(self) -> Hello:
+        """Return who answers. Raises Unreachable if the daemon speaks another protocol."""
+        hello = self.hello()
+        if hello.protocol != lines.PROTOCOL:
             raise Unreachable(
-                f"the daemon is agentctl {told.version} (protocol {told.protocol}), "
+                f"the daemon is agentctl {hello.version} (protocol {hello.protocol}), "
                 f"this is {__version__} (protocol {lines.PROTOCOL})",
                 RESTART,
             )
-        return told
+        return hello
 
     def call(self, method: str, params: Mapping[str, Any] | None = None) -> Any:
-        """Its result. Raises Fault with its error, Unreachable where none comes."""
-        self._asked += 1
+        """Return the result. Raises Fault for the daemon's error, Unreachable if no response comes."""
+        self._last_id += 1
         deadline = time.monotonic() + self.patience
         try:
             self._socket.settimeout(self.patience)
-            self._socket.sendall(lines.request(self._asked, method, params))
-        except OSError:  # it hung up on us; perhaps not without a word, which is there to read
+            self._socket.sendall(lines.encode_request(self._last_id, method, params))
+        except OSError:  # the daemon hung up; its reason may be there to read
             pass
         try:
             while True:
-                told = self._next(deadline)
-                if "method" in told:
-                    self._rung.append(told)
-                elif told.get("id") == self._asked:
-                    return told.get("result")
+                message = self._read_message(deadline)
+                if "method" in message:
+                    self._notifications.append(message)
+                elif message.get("id") == self._last_id:
+                    return message.get("result")
         except TimeoutError as error:
             raise Unreachable(
                 f"the daemon did not answer within {self.patience:g} s", "agentctl daemon status"
             ) from error
 
-    def rung(self, timeout: float | None = None) -> dict[str, Any] | None:
-        """The next notification; None: none within the time. Raises NoDaemon when the daemon ends."""
-        if self._rung:
-            return self._rung.pop(0)
+    def read_notification(self, timeout: float | None = None) -> dict[str, Any] | None:
+        """Return the next notification; None: none came in time. Raises NoDaemon when the daemon
+        ends."""
+        if self._notifications:
+            return self._notifications.pop(0)
         deadline = None if timeout is None else time.monotonic() + timeout
         try:
-            return self._next(deadline)
+            return self._read_message(deadline)
         except TimeoutError:
             return None
 
-    def _next(self, deadline: float | None) -> dict[str, Any]:
-        """The next message. Raises TimeoutError, Fault, NoDaemon."""
+    def _read_message(self, deadline: float | None) -> dict[str, Any]:
+        """Raise TimeoutError, Fault or NoDaemon if no message comes."""
         while b"\n" not in self._buffer:
-            left = None if deadline is None else deadline - time.monotonic()
-            if left is not None and left <= 0:
+            remaining = None if deadline is None else deadline - time.monotonic()
+            if remaining is not None and remaining <= 0:
                 raise TimeoutError
-            self._socket.settimeout(left)
+            self._socket.settimeout(remaining)
             try:
-                got = self._socket.recv(1 << 16)
+                data = self._socket.recv(1 << 16)
             except TimeoutError:
                 raise
             except OSError as error:
-                raise self._lost() from error
-            if not got or len(self._buffer) > lines.ANSWER_CAP:
-                raise self._lost()
-            self._buffer += got
+                raise _connection_lost() from error
+            if not data or len(self._buffer) > lines.ANSWER_CAP:
+                raise _connection_lost()
+            self._buffer += data
         line, _, rest = self._buffer.partition(b"\n")
         self._buffer = rest
-        told = lines.answer(bytes(line))
-        if isinstance(told, Fault):
-            raise told
-        return told
+        message = lines.parse_response(bytes(line))
+        if isinstance(message, Fault):
+            raise message
+        return message
 
     def _connect(self) -> None:
         self._socket.settimeout(self.patience)
         try:
-            with short(self.home) as place:
+            with short_path(self.home) as place:
                 self._socket.connect(f"{place}/{SOCKET}")
-        except TimeoutError as error:  # its backlog is full: it lives, and takes nobody any more
-            raise Unreachable("the daemon takes no connection", "agentctl daemon restart") from error
+        except TimeoutError as error:  # the backlog is full: the daemon lives and accepts no client
+            raise Unreachable("the daemon takes no connection", RESTART) from error
         except PermissionError as error:
             raise Unreachable(f"{self.home}/{SOCKET}: permission denied") from error
         except OSError as error:
             raise NoDaemon(f"no daemon runs for {self.home}", "agentctl daemon start") from error
-        _, uid, _ = credentials(self._socket)
+        _, uid, _ = read_peer(self._socket)
         if uid != os.geteuid():
             raise Unreachable(f"{self.home}/{SOCKET} is another user's (uid {uid})")
 
-    def _lost(self) -> NoDaemon:
-        return NoDaemon("the daemon has ended, or hung up", "agentctl daemon status")
-
 
 def connect(home: str, patience: float = PATIENCE) -> Client:
-    """To a daemon that speaks as we do. Raises NoDaemon, also for one that is about to end, and
+    """Connect to a daemon of our protocol. Raises NoDaemon, also for a daemon that is about to end, and
     Unreachable."""
     client = Client(home, patience)
     try:
-        client.understood()
+        client.check_protocol()
     except Fault as fault:
         client.close()
         if fault.code == lines.ENDING:
@@ -176,21 +173,18 @@ def connect(home: str, patience: float = PATIENCE) -> Client:
     return client
 
 
-def credentials(connected: socket.socket) -> tuple[int, int, int]:
-    """The kernel's word on who is at the other end: pid, uid, gid."""
-    size = CREDENTIALS.size
-    pid, uid, gid = CREDENTIALS.unpack(connected.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, size))
-    return pid, uid, gid
+def _connection_lost() -> NoDaemon:
+    return NoDaemon("the daemon has ended, or hung up", "agentctl daemon status")
 
 
 @contextmanager
-def short(home: str) -> Iterator[str]:
-    """The same directory by a name that leaves room for a socket's: addresses end at 107 bytes."""
-    if len(os.fsencode(home)) + len(SOCKET) + 16 <= LONGEST:
+def short_path(home: str) -> Iterator[str]:
+    """Yield a name of the directory that leaves room for the socket's: addresses end at 107 bytes."""
+    if len(os.fsencode(home)) + len(SOCKET) + 16 <= LONGEST_PATH:
         yield home
         return
     fd = os.open(home, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
-        yield f"/proc/self/fd/{fd}"
+        yield descriptor_path(fd)
     finally:
         os.close(fd)

@@ -1,7 +1,7 @@
-"""Starts the daemon where a verb needs it, unless it is told not to.
+"""Start the daemon if a command needs it, unless the settings forbid it.
 
-Several that summon at once end with one daemon, and each with a connection to it: who finds the lock
-taken waits for the one that has it.
+Several processes may start it at once: one daemon runs, and each gets a connection to it. A process
+that finds the lock held waits for the daemon that holds it.
 """
 
 from __future__ import annotations
@@ -10,76 +10,74 @@ import os
 import select
 import time
 from collections.abc import Mapping
+from typing import NoReturn
 
 from agentctl import paths
-from agentctl.adapters.environment import scrubbed
+from agentctl.adapters.environment import scrub
 from agentctl.config import settings
 from agentctl.daemon_client import client, lock_file
 from agentctl.daemon_client.client import Client
-from agentctl.errors import NoDaemon, SourceError, StartFailed, Unreachable
+from agentctl.errors import NoDaemon, SourceError, StartFailed
 from agentctl.process import ours as programs
 from agentctl.system import files
-from agentctl.system.files import translated
-from agentctl.system.private import check_home, make_private
+from agentctl.system.files import translate_error
+from agentctl.system.permissions import check_home, make_private
 
 OFF = "AGENTCTL_NO_DAEMON"
 LOG = "daemon.log"
-DEADLINE = 15.0  # seconds, until it answers
-BEAT = 0.02  # seconds between two tries to reach a daemon that another has started: nobody tells us
-# What a supervisor tells the process that it has started; the daemon is not that process.
-_OF_A_SUPERVISOR = ("NOTIFY_SOCKET", "LISTEN_FDS", "LISTEN_PID", "LISTEN_FDNAMES", "WATCHDOG_PID",
-                    "WATCHDOG_USEC", "INVOCATION_ID", "JOURNAL_STREAM")  # fmt: skip
+DEADLINE = 15.0  # seconds, until the daemon answers
+BEAT = 0.02  # seconds between two tries to reach a daemon that another process has started
+# Variables that a supervisor sets for the process that it has started; the daemon is not that process.
+_SUPERVISOR = ("NOTIFY_SOCKET", "LISTEN_FDS", "LISTEN_PID", "LISTEN_FDNAMES", "WATCHDOG_PID",
+               "WATCHDOG_USEC", "INVOCATION_ID", "JOURNAL_STREAM")  # fmt: skip
 
 
-def home_of(environ: Mapping[str, str]) -> str:
-    """Raises Unreachable where there is no place for a daemon's files."""
-    found = paths.state_directory(environ)
-    if found is None:
-        raise Unreachable("no home directory is known", "set AGENTCTL_HOME")
-    return found
+def find_home(environ: Mapping[str, str]) -> str:
+    """Return the state directory. Raises Unreachable if there is none."""
+    return paths.require_state_directory(environ)
 
 
-def allowed(environ: Mapping[str, str]) -> bool:
+def may_start(environ: Mapping[str, str]) -> bool:
     return environ.get(OFF, "") in ("", "0")
 
 
-def ensure(environ: Mapping[str, str], *, no_daemon: bool = False) -> Client:
-    """A connection to the daemon of this home, started if need be. Raises NoDaemon where none runs and
-    none may be started, Unreachable for one that cannot be spoken with, StartFailed."""
-    home = home_of(environ)
+def ensure_daemon(environ: Mapping[str, str], *, no_daemon: bool = False) -> Client:
+    """Connect to the daemon of this home; start it if need be. Raises NoDaemon if none runs and none may
+    be started, Unreachable if it does not answer, StartFailed."""
+    home = find_home(environ)
     try:
         return client.connect(home)
     except NoDaemon as error:
-        told = "--no-daemon" if no_daemon else _forbidden(environ)
-        if told is not None:
+        setting = "--no-daemon" if no_daemon else _forbidding_setting(environ)
+        if setting is not None:
             raise NoDaemon(
-                f"this needs the daemon; none runs for {home}, and {told} says not to start one",
+                f"this needs the daemon; none runs for {home}, and {setting} says not to start one",
                 "agentctl daemon start",
             ) from error
-    return start(environ)
+    return start_daemon(environ)
 
 
-def _forbidden(environ: Mapping[str, str]) -> str | None:
-    """What says that none is to be started. Raises UsageError for settings that make no sense."""
-    if not allowed(environ):
+def _forbidding_setting(environ: Mapping[str, str]) -> str | None:
+    """Return the setting that forbids a start. Raises UsageError for invalid settings."""
+    if not may_start(environ):
         return f"{OFF}={environ.get(OFF)}"
-    auto = settings.load(environ).daemon_auto
+    auto = settings.load(environ).daemon.auto
     return None if auto.value else f"daemon.auto ({auto.where})"
 
 
-def start(environ: Mapping[str, str], deadline: float = DEADLINE) -> Client:
-    """The same, whatever AGENTCTL_NO_DAEMON says."""
-    home, end = home_of(environ), time.monotonic() + deadline
+def start_daemon(environ: Mapping[str, str], deadline: float = DEADLINE) -> Client:
+    """Start the daemon and connect to it, also if AGENTCTL_NO_DAEMON is set. Raises StartFailed."""
+    home, end = find_home(environ), time.monotonic() + deadline
     check_home(home)
     while True:
-        word, _, why = _started(home, environ, end).partition(" ")
+        word, _, why = _run_daemon(home, environ, end).partition(" ")
         if word == "failed":
             raise StartFailed(f"the daemon did not start: {why}", "agentctl daemon logs")
         if word not in ("ok", "held"):
-            raise StartFailed("the daemon ended at once", "agentctl daemon logs", _last_words(home))
+            raise StartFailed("the daemon ended at once", "agentctl daemon logs", _last_lines(home))
         try:
-            return _reached(home, end)
-        except NoDaemon as error:  # who held the lock was about to end when we came
+            return _connect(home, end)
+        except NoDaemon as error:  # the daemon that held the lock was about to end
             if time.monotonic() > end:
                 raise StartFailed(
                     f"the daemon does not answer within {deadline:g} s" + (f": {why}" if why else ""),
@@ -87,72 +85,81 @@ def start(environ: Mapping[str, str], deadline: float = DEADLINE) -> Client:
                 ) from error
 
 
-def surroundings(environ: Mapping[str, str], *, supervised: bool = False) -> dict[str, str]:
-    """The daemon's environment: a person's, not that of the agent whose tool has called us. Supervised:
-    it takes our place in front of whoever has started us."""
-    kept, _ = scrubbed(environ)
-    if kept.get("AGENTCTL_HOME"):
-        kept["AGENTCTL_HOME"] = home_of(environ)  # its working directory is another one than ours
-    return {name: kept[name] for name in kept if supervised or name not in _OF_A_SUPERVISOR}
+def become_daemon(environ: Mapping[str, str]) -> NoReturn:
+    """Replace this process by the daemon. Raises StartFailed."""
+    argv = programs.daemon_command()
+    try:
+        os.execve(argv[0], argv, daemon_environment(environ, supervised=True))
+    except OSError as error:
+        raise StartFailed(f"{argv[0]}: {error.strerror}") from error
 
 
-def _reached(home: str, end: float) -> Client:
-    """A daemon that has just taken the lock soon answers; one that has let go of it never will."""
+def daemon_environment(environ: Mapping[str, str], *, supervised: bool = False) -> dict[str, str]:
+    """Return the daemon's environment: without the variables of an agent that has called us.
+    `supervised`: it replaces this process under the same supervisor."""
+    variables, _ = scrub(environ)
+    if variables.get("AGENTCTL_HOME"):
+        variables["AGENTCTL_HOME"] = find_home(environ)  # absolute: the daemon has another directory
+    return {name: variables[name] for name in variables if supervised or name not in _SUPERVISOR}
+
+
+def _connect(home: str, end: float) -> Client:
+    """Wait for a daemon that has just taken the lock. Raises NoDaemon if it has released the lock."""
     while True:
         try:
             return client.connect(home, max(0.1, end - time.monotonic()))
         except NoDaemon:
             time.sleep(BEAT)
-            if time.monotonic() > end or lock_file.likely(home) is None:
+            if time.monotonic() > end or lock_file.find_likely(home) is None:
                 raise
 
 
-def _started(home: str, environ: Mapping[str, str], end: float) -> str:
-    """What it said: `ok`, `held WHO`, `failed WHY`; empty: it ended without a word."""
-    ours, its = os.pipe()
+def _run_daemon(home: str, environ: Mapping[str, str], end: float) -> str:
+    """Return the daemon's report: `ok`, `held WHO`, `failed WHY`; empty: it ended without one."""
+    reading, writing = os.pipe()
     try:
         try:
-            _spawn(home, environ, its)
+            _spawn(home, environ, writing)
         finally:
-            os.close(its)
-        said = b""
-        while not said.endswith(b"\n"):
-            ready, _, _ = select.select([ours], [], [], max(0.0, end - time.monotonic()))
+            os.close(writing)
+        report = b""
+        while not report.endswith(b"\n"):
+            ready, _, _ = select.select([reading], [], [], max(0.0, end - time.monotonic()))
             if not ready:
                 raise StartFailed("the daemon did not start in time", "agentctl daemon logs")
-            got = os.read(ours, 4096)
-            if not got:
+            data = os.read(reading, 4096)
+            if not data:
                 break
-            said += got
-        return said.decode("utf-8", "replace").strip()
+            report += data
+        return report.decode("utf-8", "replace").strip()
     finally:
-        os.close(ours)
+        os.close(reading)
 
 
 def _spawn(home: str, environ: Mapping[str, str], ready: int) -> None:
-    """By way of a child that ends at once, so that the daemon is nobody's child: a verb that stays for
-    hours would keep its remains."""
+    """Spawn the daemon from a child that ends at once, so that it is not our child: a command that runs
+    for hours would keep a dead daemon as a zombie."""
     log = f"{home}/{LOG}"
     try:
         make_private(log)
     except OSError as error:
-        raise translated(error, log) from error
-    its = max(ready, 2) + 1
+        raise translate_error(error, log) from error
+    ready_fd = max(ready, 2) + 1  # in the daemon
     append = os.O_WRONLY | os.O_CREAT | os.O_APPEND
     actions = [
-        (os.POSIX_SPAWN_DUP2, ready, its),
+        (os.POSIX_SPAWN_DUP2, ready, ready_fd),
         (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0),
         (os.POSIX_SPAWN_OPEN, 1, log, append, 0o600),
         (os.POSIX_SPAWN_DUP2, 1, 2),
     ]
-    argv, given = programs.daemon("--ready", str(its)), surroundings(environ)
+    argv, variables = programs.daemon_command("--ready", str(ready_fd)), daemon_environment(environ)
     middle = os.fork()
     if middle == 0:
         try:
             os.posix_spawn(
                 argv[0],
                 argv,
-                given,
+                variables,
                 file_actions=actions,
                 setsid=True,  # closing the terminal ends nothing
                 setsigmask=(),
@@ -168,9 +175,9 @@ def _spawn(home: str, environ: Mapping[str, str], ready: int) -> None:
         raise StartFailed(f"the daemon could not be started: {argv[0]}: {os.strerror(code)}")
 
 
-def _last_words(home: str) -> tuple[str, ...]:
+def _last_lines(home: str) -> tuple[str, ...]:
     try:
-        said = files.tail(f"{home}/{LOG}").data.decode("utf-8", "replace")
+        text = files.read_tail(f"{home}/{LOG}").data.decode("utf-8", "replace")
     except SourceError:
         return ()
-    return tuple(said.splitlines()[-3:])
+    return tuple(text.splitlines()[-3:])

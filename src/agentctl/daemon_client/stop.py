@@ -1,98 +1,101 @@
-"""Ends the daemon of a home: asks it, and if it does not answer, signals the one process that the kernel
-says holds the lock. Whether it has ended is the kernel's word, too."""
+"""End the daemon of a home: ask it, and if it does not answer, signal the process that, by the kernel's
+word, holds the lock. The kernel also says whether it has ended."""
 
 from __future__ import annotations
 
 import signal
 import time
-from typing import NamedTuple
 
 from agentctl.daemon_client import lock_file
 from agentctl.daemon_client.client import Client
 from agentctl.daemon_client.lock_file import Holder
 from agentctl.errors import Fault, Gone, NotFound, Refused, TimedOut, Unreachable
+from agentctl.named_tuple import NamedTuple
 from agentctl.system import proc
-from agentctl.system.identity import ProcessIdentity
 from agentctl.system.pidfd import Handle
+from agentctl.system.proc import ProcessIdentity
 
 PATIENCE = 3.0  # seconds for an answer
 GRACE = 5.0  # seconds to end in; it takes two
-BEAT = 0.05  # seconds between two looks at a file that a daemon in another container empties
+BEAT = 0.05  # seconds between two looks at the file that a daemon in another container empties
 
 
-class Ended(NamedTuple):
+class StoppedDaemon(NamedTuple):
     pid: int
     version: str
     how: str  # asked, SIGTERM, SIGKILL
 
 
-def end(home: str, *, force: bool = False, patience: float = PATIENCE, grace: float = GRACE) -> Ended:
-    """Raises NotFound where none runs, Refused where nobody can be shown to be it, TimedOut."""
+def stop_daemon(
+    home: str, *, force: bool = False, patience: float = PATIENCE, grace: float = GRACE
+) -> StoppedDaemon:
+    """Raise NotFound if no daemon runs, Refused if none can be proven to be it, TimedOut."""
     try:
-        return _asked(home, patience, grace)
-    except (Unreachable, Fault) as error:  # nobody listens, or nobody answers
-        found = lock_file.proven(home)
-        if found is None:
-            raise _nobody(home, error) from error
-        return _signalled(found, grace, force=force)
+        return _ask(home, patience, grace)
+    except (Unreachable, Fault) as error:  # no connection, or no answer
+        holder = lock_file.find_proven(home)
+        if holder is None:
+            raise _explain(home, error) from error
+        return _signal(holder, grace, force=force)
     except TimedOut:
-        found = lock_file.proven(home)
-        if found is None or not force:
+        holder = lock_file.find_proven(home)
+        if holder is None or not force:
             raise
-        return _signalled(found, grace, force=True)
+        return _signal(holder, grace, force=True)
 
 
-def _asked(home: str, patience: float, grace: float) -> Ended:
-    """Its handle is opened before it is asked: its pid may be another's right after."""
+def _ask(home: str, patience: float, grace: float) -> StoppedDaemon:
+    """Open a handle before asking: right after, the pid may be another process's."""
     with Client(home, patience) as client:
-        told = client.hello()
-        ended = Ended(told.pid, told.version, "asked")
+        hello = client.hello()
+        daemon = StoppedDaemon(hello.pid, hello.version, "asked")
         try:
-            handle = Handle(ProcessIdentity(proc.boot_id(), told.pid, told.start))
-        except Gone:  # it runs in another container
+            handle = Handle(ProcessIdentity(proc.read_boot_id(), hello.pid, hello.start))
+        except Gone:  # the daemon runs in another container
             client.call("shutdown")
-            return _emptied(home, ended, grace)
+            _wait_until_empty(home, hello.pid, grace)
+            return daemon
         with handle:
             client.call("shutdown")
             if not handle.wait(grace):
-                raise _late(ended.pid, grace)
-    return ended
+                raise _timed_out(daemon.pid, grace)
+    return daemon
 
 
-def _emptied(home: str, ended: Ended, grace: float) -> Ended:
+def _wait_until_empty(home: str, pid: int, grace: float) -> None:
     deadline = time.monotonic() + grace
-    while lock_file.told(home) is not None:
+    while lock_file.read_holder(home) is not None:
         if time.monotonic() > deadline:
-            raise _late(ended.pid, grace)
+            raise _timed_out(pid, grace)
         time.sleep(BEAT)
-    return ended
 
 
-def _signalled(found: Holder, grace: float, *, force: bool) -> Ended:
+def _signal(holder: Holder, grace: float, *, force: bool) -> StoppedDaemon:
+    pid = holder.identity.pid
     try:
-        with Handle(found.identity) as handle:
+        with Handle(holder.identity) as handle:
             for number in (signal.SIGTERM, signal.SIGKILL) if force else (signal.SIGTERM,):
                 handle.signal(number)
-                process = proc.current(found.identity)
-                if process is not None and process.state in "Tt":  # suspended: it acts on none but KILL
+                process = proc.find_process(holder.identity)
+                if process is not None and process.state in "Tt":  # suspended: only SIGKILL acts
                     handle.signal(signal.SIGCONT)
                 if handle.wait(grace):
-                    return Ended(found.identity.pid, found.version, number.name)
-    except Gone:  # by itself, just now
-        return Ended(found.identity.pid, found.version, "asked")
-    raise _late(found.identity.pid, grace)
+                    return StoppedDaemon(pid, holder.version, number.name)
+    except Gone:  # ended by itself, just now
+        return StoppedDaemon(pid, holder.version, "asked")
+    raise _timed_out(pid, grace)
 
 
-def _late(pid: int, grace: float) -> TimedOut:
+def _timed_out(pid: int, grace: float) -> TimedOut:
     return TimedOut(
         f"the daemon, pid {pid}, has not ended within {grace:g} s", "agentctl daemon stop --force"
     )
 
 
-def _nobody(home: str, error: Exception) -> NotFound | Refused:
-    named = lock_file.told(home)
-    if named is not None and named.foreign:
-        return Refused(f"the daemon of {home} does not answer: {named.named}", "stop it from there")
+def _explain(home: str, error: Exception) -> NotFound | Refused:
+    holder = lock_file.read_holder(home)
+    if holder is not None and holder.is_foreign:
+        return Refused(f"the daemon of {home} does not answer: {holder.label}", "stop it from there")
     if isinstance(error, Fault):
         return Refused(f"the daemon refuses: {error}")
     return NotFound(f"no daemon runs for {home}")

@@ -1,1 +1,1 @@
-"""Send events to webhooks and notifications to people."""
+"""Send events to webhooks and notifications to the user."""

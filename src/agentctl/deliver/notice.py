@@ -1,29 +1,30 @@
-"""What a person is told of an event: a title, a few words, how loud. Other people's text is data: it
-moves no cursor and hides nothing, wherever it is shown."""
+"""The text of a notification: a title, a few words, a priority. Text of agents is made harmless: it moves
+no cursor and hides nothing, wherever it is shown."""
 
 from __future__ import annotations
 
 import unicodedata
 from collections.abc import Mapping
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
+from agentctl.named_tuple import NamedTuple
 from agentctl.truth.event import Event
 from agentctl.wire import webhook
 
 Word = Literal["waiting", "finished", "failed"]
-TITLE, TEXT = 100, 400  # characters: it is read on a telephone, too
+TITLE, TEXT = 100, 400  # characters: a telephone shows them, too
 FAILED = ("failed", "killed")
 _SAYS: Mapping[Word, str] = {
     "waiting": "waits for you",
     "finished": "has finished",
     "failed": "has failed",
 }
-# As ntfy calls them.
+# The words of ntfy.
 PRIORITIES: Mapping[Word, str] = {"waiting": "high", "finished": "default", "failed": "high"}
 TAGS: Mapping[Word, str] = {"waiting": "raised_hand", "finished": "white_check_mark", "failed": "x"}
 
-# What a command finds in its environment; empty: not known, or not so. docs/notifications.md is held
-# to it. There is no AGENTCTL_LAUNCH_ID among it: by that, all that a launch has started is known.
+# The environment variables of a command; empty: unknown, or does not apply. A test compares
+# docs/notifications.md. AGENTCTL_LAUNCH_ID is not among them: it marks the processes of a launch.
 VARIABLES: Mapping[str, str] = {
     "AGENTCTL_ON": "waiting, finished or failed",
     "AGENTCTL_TITLE": "the title, as on a desktop",
@@ -49,62 +50,67 @@ class Notice(NamedTuple):
     facts: Mapping[str, str]
 
 
-def of(event: Event) -> Notice:
-    told = webhook.webhook(event, "")
+def make_notice(event: Event) -> Notice:
+    payload = webhook.make_payload(event, "")
     session: Mapping[str, Any] = event.body.get("session") or {}
-    word = meant(event)
-    title = line(f"{event.adapter or 'an agent'} {_SAYS[word]}{_place(told['cwd'])}", TITLE)
-    about = line(str(told["name"] or told["title"] or session.get("prompt") or ""), TEXT // 2)
-    text = line(told["summary"], TEXT // 2)
+    word = notice_kind(event)
+    title = plain_line(
+        f"{event.adapter or 'an agent'} {_SAYS[word]}{_describe_place(payload['cwd'])}", TITLE
+    )
+    about = plain_line(
+        str(payload["name"] or payload["title"] or session.get("prompt") or ""), TEXT // 2
+    )
+    text = plain_line(payload["summary"], TEXT // 2)
     if about and about not in text:
         text += f"\n{about}"
-    return Notice(word, title, text, _facts(event, word, title, text, told))
+    return Notice(word, title, text, _make_variables(event, word, title, text, payload))
 
 
-def test() -> Notice:
+def test_notice() -> Notice:
     title, text = "agentctl", "This is a test: agentctl can reach you."
     facts = {**dict.fromkeys(VARIABLES, ""), "AGENTCTL_ON": "waiting"}
     return Notice("waiting", title, text, {**facts, "AGENTCTL_TITLE": title, "AGENTCTL_TEXT": text})
 
 
-def meant(event: Event) -> Word:
+def notice_kind(event: Event) -> Word:
     if event.type == "session.waiting":
         return "waiting"
     outcome = (event.body.get("session") or {}).get("outcome")
     return "failed" if outcome in FAILED else "finished"
 
 
-def line(text: str, most: int) -> str:
-    """On one line, of at most that many characters; control and format characters, of which some turn
-    what follows around, are left out."""
-    plain = "".join(" " if c.isspace() else c for c in text if c.isspace() or _shown(c))
+def plain_line(text: str, most: int) -> str:
+    """Return one line of at most that many characters, without control and format characters: some of
+    them reverse the text after them."""
+    plain = "".join(" " if c.isspace() else c for c in text if c.isspace() or _is_visible(c))
     folded = " ".join(plain.split())
     return folded if len(folded) <= most else folded[: most - 1].rstrip() + "…"
 
 
-def _shown(character: str) -> bool:
+def _is_visible(character: str) -> bool:
     return unicodedata.category(character) not in ("Cc", "Cf", "Cs", "Co", "Cn")
 
 
-def _place(cwd: object) -> str:
+def _describe_place(cwd: object) -> str:
     if not isinstance(cwd, str):
         return ""
     return f" in {cwd.rstrip('/').rpartition('/')[2] or cwd}"
 
 
-def _facts(event: Event, word: Word, title: str, text: str, told: Mapping[str, Any]) -> dict[str, str]:
+def _make_variables(
+    event: Event, word: Word, title: str, text: str, payload: Mapping[str, Any]
+) -> dict[str, str]:
     values = (
-        word, title, text, event.type, event.seq, told["session_id"], event.adapter, told["cwd"],
-        told["model"], told["name"], told["group"], told["waiting_for"], told["outcome"],
-        told["exit_status"],
+        word, title, text, event.type, event.seq, payload["session_id"], event.adapter, payload["cwd"],
+        payload["model"], payload["name"], payload["group"], payload["waiting_for"], payload["outcome"],
+        payload["exit_status"],
     )  # fmt: skip
     pairs = zip(VARIABLES, values, strict=True)
-    return {name: _variable(value) for name, value in pairs}
+    return {name: _to_variable(value) for name, value in pairs}
 
 
-def _variable(value: object) -> str:
-    """No variable holds a NUL, nor half of a pair of surrogates; bytes of a path that are no text, it
-    does."""
+def _to_variable(value: object) -> str:
+    """Return text that a variable can hold: no NUL and no lone surrogate, except bytes of a path."""
     text = "" if value is None else str(value).replace("\0", "")
     try:
         text.encode("utf-8", "surrogateescape")

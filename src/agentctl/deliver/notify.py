@@ -1,5 +1,5 @@
-"""Tells a person: on the desktop, by a POST as ntfy takes it, or by a command of theirs. One try each,
-bounded in time; nobody's text comes near a shell."""
+"""Notify the user: on the desktop, by a POST as ntfy takes it, or by a command of the user's. One try
+each, bounded in time. No text of an agent reaches a shell as code."""
 
 from __future__ import annotations
 
@@ -13,140 +13,131 @@ from html import escape
 from typing import IO
 
 from agentctl import __version__
+from agentctl.config.keys import Notify
 from agentctl.config.settings import Config
-from agentctl.config.targets import Notify
-from agentctl.deliver import http, notice, suppress
+from agentctl.deliver import notice, suppress
 from agentctl.deliver.notice import PRIORITIES, TAGS, Notice
 from agentctl.deliver.policy import Policy, Result
 from agentctl.errors import SourceError
-from agentctl.paths import home
+from agentctl.paths import home_directory
 from agentctl.process import limited
 from agentctl.process.ours import LAUNCH
 from agentctl.state.outbox import Delivery
 from agentctl.truth.event import Event
 
 LIMIT = 30.0  # seconds for a program
-WORDS = 300  # characters of what a program said that failed
-# The text is in its arguments: AppleScript that was put together from it would be run.
-_SCRIPT = ("on run argv", "display notification (item 2 of argv) with title (item 1 of argv)", "end run")
+OUTPUT = 300  # characters of a failed program's output
 
 
-class Notices:
+class NotifySender:
     """Delivers to the `[notify.NAME]` of the settings."""
 
     kind = "notify"
-    # a network that has just come back is worth a few minutes; then it is too late
+    # a network may come back within minutes; after that the notification is too late
     policy = Policy(first=2.0, most=60.0, lasts=240.0, tries=4)
 
-    def __init__(self, notes: str, environ: Mapping[str, str]) -> None:
-        self._notes = notes
+    def __init__(self, database: str, environ: Mapping[str, str]) -> None:
+        self._database = database
         self._environ = environ
 
-    def knows(self, target: str, url: str | None, settings: Config) -> bool:
+    def has_target(self, target: str, url: str | None, settings: Config) -> bool:
         return url is None and target in settings.notify
 
     def deliver(self, delivery: Delivery, event: Event, settings: Config) -> Result:
         now = time.time()
         try:
-            why = suppress.reason(self._notes, delivery.target, event, now)
-        except SourceError:  # rather told twice than not at all
+            why = suppress.drop_reason(self._database, delivery.target, event, now)
+        except SourceError:  # a second notification is better than none
             why = None
         if why is not None:
             return Result("dropped", why)
-        if event.type == "session.waiting" and suppress.there(event, now):
-            # who is there may go: then it is still to be told
-            later = delivery.attempt < self.policy.tries
-            return (
-                Result("failed", suppress.THERE, after=suppress.ABSENT)
-                if later
-                else Result("dropped", suppress.THERE)
-            )
-        return tell(notice.of(event), settings.notify[delivery.target], self._environ)
+        if event.type == "session.waiting" and suppress.is_user_present(event, now):
+            # the user may leave, and is notified then
+            if delivery.attempt < self.policy.tries:
+                return Result("failed", suppress.THERE, after=suppress.ABSENT)
+            return Result("dropped", suppress.THERE)
+        return send_notice(notice.make_notice(event), settings.notify[delivery.target], self._environ)
 
 
-def tell(told: Notice, target: Notify, environ: Mapping[str, str]) -> Result:
-    """Only what a network has failed at is worth another try."""
+def send_notice(message: Notice, target: Notify, environ: Mapping[str, str]) -> Result:
+    """Return the result. Only a failure of the network is worth another try."""
     began = time.monotonic()
     if target.url.value is not None:
-        return _posted(told, target, target.url.value)
+        return _post(message, target, target.url.value)
     if target.command.value is not None:
-        facts = {**told.facts, "AGENTCTL_NOTIFY": target.name}
-        result = _ran(["/bin/sh", "-c", target.command.value], {**environ, **facts})
+        facts = {**message.facts, "AGENTCTL_NOTIFY": target.name}
+        result = _run(["/bin/sh", "-c", target.command.value], {**environ, **facts})
     else:
-        words = on_desktop(told, environ)
-        if words is None:
-            result = Result("dead", "neither notify-send nor osascript is on the PATH")
+        command = desktop_command(message, environ)
+        if command is None:
+            result = Result("dead", "notify-send is not on the PATH")
         else:
-            result = _ran(words, environ)
+            result = _run(command, environ)
     return result._replace(seconds=time.monotonic() - began)
 
 
-def on_desktop(told: Notice, environ: Mapping[str, str]) -> list[str] | None:
-    """The words of the program that shows it; None: there is none."""
-    path = environ.get("PATH", os.defpath)
-    program = shutil.which("notify-send", path=path)
-    if program is not None:
-        urgency = "critical" if told.word == "failed" else "normal"
-        # a desktop takes <b> and & in the text for markup
-        text = escape(told.text, quote=False)
-        return [program, "--app-name=agentctl", f"--urgency={urgency}", "--", told.title, text]
-    program = shutil.which("osascript", path=path)
-    if program is not None:
-        lines = [word for line in _SCRIPT for word in ("-e", line)]
-        return [program, *lines, told.title, told.text]
-    return None
+def desktop_command(message: Notice, environ: Mapping[str, str]) -> list[str] | None:
+    """Return the command that shows the notice on a desktop; None: its program is not installed."""
+    program = shutil.which("notify-send", path=environ.get("PATH", os.defpath))
+    if program is None:
+        return None
+    urgency = "critical" if message.word == "failed" else "normal"
+    text = escape(message.text, quote=False)  # a desktop reads <b> and & in the text as markup
+    return [program, "--app-name=agentctl", f"--urgency={urgency}", "--", message.title, text]
 
 
-def headers(told: Notice, target: Notify) -> dict[str, str]:
-    priority = target.priority.value or PRIORITIES[told.word]
-    made = {
+def notice_headers(message: Notice, target: Notify) -> dict[str, str]:
+    headers = {
         "Content-Type": "text/plain; charset=utf-8",
         "User-Agent": f"agentctl/{__version__}",
-        "Title": _header(target.title.value or told.title),
-        "Priority": priority,
-        "Tags": TAGS[told.word],
+        "Title": _encode_header(target.title.value or message.title),
+        "Priority": target.priority.value or PRIORITIES[message.word],
+        "Tags": TAGS[message.word],
     }
     if target.token.value is not None:
-        made["Authorization"] = f"Bearer {_header(target.token.value)}"
-    return made
+        headers["Authorization"] = f"Bearer {_encode_header(target.token.value)}"
+    return headers
 
 
-def _posted(told: Notice, target: Notify, url: str) -> Result:
-    result = http.sent(url, told.text.encode(), headers(told, target))
-    refused = (
+def _post(message: Notice, target: Notify, url: str) -> Result:
+    from agentctl.deliver import http  # costs memory, and many users have no such target
+
+    result = http.post(url, message.text.encode(), notice_headers(message, target))
+    is_refused = (
         result.status is not None and 300 <= result.status < 500 and result.status not in (408, 429)
     )
-    return result._replace(outcome="dead") if result.outcome == "failed" and refused else result
+    return result._replace(outcome="dead") if result.outcome == "failed" and is_refused else result
 
 
-def _header(text: str) -> str:
-    """On one line; what is not ASCII as RFC 2047 has it, which ntfy reads."""
-    plain = notice.line(text, 1000)
+def _encode_header(text: str) -> str:
+    """Return one line of ASCII; other characters by RFC 2047, which ntfy reads."""
+    plain = notice.plain_line(text, 1000)
     if plain.isascii():
         return plain
     return f"=?UTF-8?B?{b64encode(plain.encode()).decode()}?="
 
 
-def _ran(words: Sequence[str], environ: Mapping[str, str]) -> Result:
+def _run(command: Sequence[str], environ: Mapping[str, str]) -> Result:
     marker = f"notify/{os.getpid()}/{time.monotonic_ns()}"
-    # not of the launch that has started us, if one has: it would be ended with that
-    given = {name: environ[name] for name in environ if name != LAUNCH}
-    place = home(environ)
-    cwd = place if place is not None and os.path.isdir(place) else "/"
-    with tempfile.TemporaryFile() as said:
+    # without the launch id of the agent that started the daemon, if one did: a stop of that launch
+    # would end the command, too
+    variables = {name: environ[name] for name in environ if name != LAUNCH}
+    home = home_directory(environ)
+    cwd = home if home is not None and os.path.isdir(home) else "/"
+    with tempfile.TemporaryFile() as output:
         try:
-            child = limited.started(words, cwd, given, marker, said)
+            child = limited.start_command(command, cwd, variables, marker, output)
         except (OSError, ValueError) as error:
             return Result("dead", f"it could not be started: {error}")
-        code = limited.awaited(child, marker, LIMIT)
+        code = limited.wait_for_command(child, marker, LIMIT)
         if code is None:
             return Result("dead", f"it took longer than {LIMIT:g} s")
-        return Result("delivered") if code == 0 else Result("dead", _failure(code, said))
+        return Result("delivered") if code == 0 else Result("dead", _describe_failure(code, output))
 
 
-def _failure(code: int, said: IO[bytes]) -> str:
+def _describe_failure(code: int, output: IO[bytes]) -> str:
     how = f"signal {-code}" if code < 0 else f"exit code {code}"
-    size = said.seek(0, os.SEEK_END)
-    said.seek(max(0, size - WORDS))
-    words = notice.line(said.read(WORDS).decode("utf-8", "replace"), WORDS)
-    return f"{how}: {words}" if words else how
+    size = output.seek(0, os.SEEK_END)
+    output.seek(max(0, size - OUTPUT))
+    text = notice.plain_line(output.read(OUTPUT).decode("utf-8", "replace"), OUTPUT)
+    return f"{how}: {text}" if text else how

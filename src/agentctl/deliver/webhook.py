@@ -1,7 +1,7 @@
-"""Webhooks: what is sent, how it is signed, and the one try of a delivery.
+"""Webhooks: what is sent, how it is signed, and one attempt of a delivery.
 
-The signature covers the moment of sending too, so that whoever has seen a delivery cannot send it anew
-later: a receiver refuses what is older than some minutes (docs/webhooks.md).
+The signature covers the time of sending, too, so that a delivery cannot be replayed later: a receiver
+refuses what is older than some minutes (docs/webhooks.md).
 """
 
 from __future__ import annotations
@@ -22,18 +22,20 @@ from agentctl.wire import webhook
 SECRET = "AGENTCTL_WEBHOOK_SECRET"  # noqa: S105 - a name
 
 
-def signatures(secret: str, timestamp: int, body: bytes) -> dict[str, str]:
-    """Ours is of "TIMESTAMP.BODY"; the other, which many receivers know, of the body alone."""
+def sign_body(secret: str, timestamp: int, body: bytes) -> dict[str, str]:
+    """Return two headers: our own signs "TIMESTAMP.BODY"; the common one, as GitHub's, the body alone."""
     key = secret.encode("utf-8", "surrogateescape")
     ours = hmac.new(key, f"{timestamp}.".encode() + body, hashlib.sha256).hexdigest()
-    known = hmac.new(key, body, hashlib.sha256).hexdigest()
+    common = hmac.new(key, body, hashlib.sha256).hexdigest()
     return {
         "X-Agentctl-Signature": f"t={timestamp},v1={ours}",
-        "X-Hub-Signature-256": f"sha256={known}",
+        "X-Hub-Signature-256": f"sha256={common}",
     }
 
 
-def headers(event: str, delivery: str, attempt: int, body: bytes, secret: str | None) -> dict[str, str]:
+def webhook_headers(
+    event: str, delivery: str, attempt: int, body: bytes, secret: str | None
+) -> dict[str, str]:
     timestamp = int(time.time())
     return {
         "Content-Type": "application/json",
@@ -42,19 +44,19 @@ def headers(event: str, delivery: str, attempt: int, body: bytes, secret: str | 
         "X-Agentctl-Delivery": delivery,
         "X-Agentctl-Attempt": str(attempt),
         "X-Agentctl-Timestamp": str(timestamp),
-        **(signatures(secret, timestamp, body) if secret else {}),
+        **(sign_body(secret, timestamp, body) if secret else {}),
     }
 
 
-def send(event: Event, delivery: str, attempt: int, url: str, secret: str | None) -> Result:
-    from agentctl.deliver.http import sent  # TLS costs some megabytes, and many never send anything
+def send_webhook(event: Event, delivery: str, attempt: int, url: str, secret: str | None) -> Result:
+    from agentctl.deliver.http import post  # costs memory, and many users have no webhook
 
-    body = json.dumps(webhook.webhook(event, delivery), separators=(",", ":")).encode()
-    return sent(url, body, headers(event.type, delivery, attempt, body, secret))
+    body = json.dumps(webhook.make_payload(event, delivery), separators=(",", ":")).encode()
+    return post(url, body, webhook_headers(event.type, delivery, attempt, body, secret))
 
 
-class Webhooks:
-    """Delivers to what is in the settings, and to an address that a delivery brings along."""
+class WebhookSender:
+    """Delivers to the `[webhooks.NAME]` of the settings, and to an address that the delivery names."""
 
     kind = "webhook"
     policy = Policy()
@@ -62,7 +64,7 @@ class Webhooks:
     def __init__(self, environ: Mapping[str, str]) -> None:
         self._environ = environ
 
-    def knows(self, target: str, url: str | None, settings: Config) -> bool:
+    def has_target(self, target: str, url: str | None, settings: Config) -> bool:
         return url is not None or target in settings.webhooks
 
     def deliver(self, delivery: Delivery, event: Event, settings: Config) -> Result:
@@ -71,4 +73,4 @@ class Webhooks:
         else:
             hook = settings.webhooks[delivery.target]
             url, secret = hook.url.value, hook.secret.value
-        return send(event, delivery.id, delivery.attempt, url, secret)
+        return send_webhook(event, delivery.id, delivery.attempt, url, secret)

@@ -1,1 +1,1 @@
-"""The built-in demo agent: a real program with native files of its own, and the show made with it."""
+"""The built-in demo agent, a program with native files of its own, and the demo that runs it."""

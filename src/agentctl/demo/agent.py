@@ -1,25 +1,25 @@
-"""A coding agent without a model: does what its prompt says, and keeps native files as agents do.
+"""A coding agent without a model: follows the steps in its prompt, and writes files as agents do.
 
     python -m agentctl.demo.agent "work 20, ask, work 5, exit 3"
 
     work N     open a turn and work for N seconds (without N: go on to the next step)
-    ask        wait for a person (answered by SIGUSR1)
-    rest       close the turn and sit idle (woken by SIGUSR1)
+    ask        wait for the user (SIGUSR1 is the answer)
+    rest       close the turn and sit idle (until SIGUSR1)
     fail       close the turn with an error and exit 1
     hang       keep the turn open for ever and write nothing
-    tool CMD   run a shell command that outlives it: in a session of its own, told whose it is
-               (without CMD: sleep)
+    tool CMD   run a shell command that outlives the agent, in its own process session, with the
+               agent's pid in its environment (without CMD: sleep)
     stubborn   ignore SIGINT and SIGTERM from now on
-    write F T  add the text T, as a line, to the file F in its directory
-    commit     commit all that is there, by git
+    write F T  append the text T, as a line, to the file F
+    commit     commit all changes with git
     exit N     close the turn and exit N
 
-With --steps the prompt is only kept and the steps come from standard input, each answered with the
-session id; --resume ID goes on with a session.
+With --steps, the steps come from standard input, and the agent prints the session id after each.
+--resume ID continues a session.
 
 Native files, below $DEMO_AGENT_HOME or ~/.demo-agent:
 
-    live/PID.json           {"pid", "procStart", "session", "namespace"}: removed at a clean end
+    live/PID.json           {"pid", "procStart", "session", "namespace"}: removed at a clean exit
     sessions/ID.jsonl       one record per line: session, turn, say, usage
 """
 
@@ -37,12 +37,12 @@ from contextlib import suppress
 VERSION = "1.0.0"
 MODEL = "demo-1"
 ENDINGS = frozenset({signal.SIGTERM, signal.SIGHUP, signal.SIGINT})
-BEAT = 0.5  # seconds between two things it says while working
-WORDY = ("tool", "write")  # steps with words, not a number
+BEAT = 0.5  # seconds between two messages while working
+TEXT_STEPS = ("tool", "write")  # steps with a text, not a number
 
 
 class Journal:
-    """Its native files."""
+    """The native files of one session."""
 
     def __init__(self, home: str, session: str) -> None:
         self._path = os.path.join(home, "sessions", f"{session}.jsonl")
@@ -79,16 +79,16 @@ class Journal:
 
 
 class Agent:
-    """Takes one step after the other."""
+    """Takes one step after another."""
 
     def __init__(self, journal: Journal) -> None:
         self._journal = journal
         self._turn_open = False
-        self._spoken = 0
+        self._message_count = 0
         signal.signal(signal.SIGTERM, lambda *_: self._leave(143))
         signal.signal(signal.SIGHUP, lambda *_: self._leave(129))
-        signal.signal(signal.SIGINT, lambda *_: self._interrupted())
-        # Blocked, and fetched when we wait for it: an answer that comes a moment early is not lost.
+        signal.signal(signal.SIGINT, lambda *_: self._interrupt())
+        # Blocked, and fetched with sigwait(): an answer that comes a moment early is not lost.
         signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGUSR1})
 
     def take(self, step: str) -> None:
@@ -96,12 +96,12 @@ class Agent:
         try:
             number = float(argument or 0)
         except ValueError:
-            verb, number = verb if verb in WORDY else "", 0.0
+            verb, number = verb if verb in TEXT_STEPS else "", 0.0
         if verb == "work":
             self._work(number)
         elif verb == "ask":
             self._forget_answers()
-            self._turn_open = False  # whatever comes next says anew that it works
+            self._turn_open = False  # the next step writes `working` again
             self._journal.write("turn", state="waiting", question="shall I go on?")
         elif verb == "rest":
             self._forget_answers()
@@ -115,7 +115,7 @@ class Agent:
             _run_tool(argument or "sleep 1000")
         elif verb == "write":
             self._open()
-            _write(argument)
+            _append_line(argument)
         elif verb == "commit":
             self._open()
             _commit()
@@ -131,7 +131,7 @@ class Agent:
             self._leave(2)
 
     def pause_after(self, step: str) -> None:
-        """What a step waits for when nobody feeds us steps."""
+        """Wait as this step does if the steps come from the prompt."""
         if step == "fail":
             self._leave(1)
         while step == "hang":
@@ -147,39 +147,40 @@ class Agent:
         self._leave(0)
 
     def _await_answer(self) -> None:
-        # The others are blocked meanwhile: no handler interrupts sigwait(), it must fetch them.
+        # Block the other signals meanwhile: sigwait() fetches them, no handler runs.
         while True:
             signal.pthread_sigmask(signal.SIG_BLOCK, ENDINGS)
-            got = signal.sigwait({signal.SIGUSR1, *ENDINGS})
+            number = signal.sigwait({signal.SIGUSR1, *ENDINGS})
             signal.pthread_sigmask(signal.SIG_UNBLOCK, ENDINGS)
-            if got == signal.SIGUSR1:
+            if number == signal.SIGUSR1:
                 return
-            signal.raise_signal(got)  # ends it, unless it is stubborn
+            signal.raise_signal(number)  # ends the agent, unless it is stubborn
 
     def _forget_answers(self) -> None:
-        """Given before there was a question."""
+        """Discard answers that came before the question."""
         while signal.SIGUSR1 in signal.sigpending():
             signal.sigwait({signal.SIGUSR1})
 
     def _work(self, seconds: float) -> None:
         self._open()
         deadline = time.monotonic() + seconds
-        while (left := deadline - time.monotonic()) > 0:
-            time.sleep(min(BEAT, left))
-            self._spoken += 1
-            self._journal.write("say", role="assistant", text=f"working, line {self._spoken}")
-            self._journal.write("usage", input=100 * self._spoken, output=10 * self._spoken)
+        while (remaining := deadline - time.monotonic()) > 0:
+            time.sleep(min(BEAT, remaining))
+            self._message_count += 1
+            count = self._message_count
+            self._journal.write("say", role="assistant", text=f"working, line {count}")
+            self._journal.write("usage", input=100 * count, output=10 * count)
 
     def _open(self) -> None:
         if not self._turn_open:
             self._turn_open = True
             self._journal.write("turn", state="working")
 
-    def _close(self, how: str) -> None:
+    def _close(self, outcome: str) -> None:
         self._turn_open = False
-        self._journal.write("turn", state="over", how=how)
+        self._journal.write("turn", state="over", how=outcome)
 
-    def _interrupted(self) -> None:
+    def _interrupt(self) -> None:
         if self._turn_open:
             self._close("interrupted")
         self._leave(130)
@@ -190,7 +191,7 @@ class Agent:
 
 
 def _run_tool(command: str) -> None:
-    """As agents do: not waited for, and with their pid in its environment."""
+    """Start a command as agents do: without waiting, with the agent's pid in its environment."""
     environ = {**os.environ, "DEMO_AGENT_PID": str(os.getpid())}
     null = [(os.POSIX_SPAWN_OPEN, stream, os.devnull, os.O_RDWR, 0) for stream in (0, 1, 2)]
     words = ["sh", "-c", f"exec {command}" if command.startswith("sleep ") else command]
@@ -200,35 +201,35 @@ def _run_tool(command: str) -> None:
     )
 
 
-def _write(argument: str) -> None:
+def _append_line(argument: str) -> None:
     name, _, text = argument.partition(" ")
     with open(name, "a", encoding="utf-8") as file:
         file.write(f"{text}\n")
 
 
 def _commit() -> None:
-    """As an agent does that was told to: with a name of its own, whoever is at home here."""
-    who = ("-c", "user.name=Demo Agent", "-c", "user.email=demo-agent@localhost")
-    for words in (("add", "--all"), (*who, "commit", "--quiet", "--message", "what I was asked for")):
-        if os.spawnvp(os.P_WAIT, "git", ("git", *words)):  # noqa: S606 - no shell is wanted
+    """Commit all changes under the agent's own name: git may have no user configured here."""
+    author = ("-c", "user.name=Demo Agent", "-c", "user.email=demo-agent@localhost")
+    for words in (("add", "--all"), (*author, "commit", "--quiet", "--message", "what I was asked for")):
+        if os.spawnvp(os.P_WAIT, "git", ("git", *words)):  # noqa: S606 - no shell is needed
             print(f"demo-agent: git {' '.join(words)} failed", file=sys.stderr)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="demo-agent", description=(__doc__ or "").partition("\n")[0])
     parser.add_argument(
-        "prompt", help='what to do, e.g. "work 20, ask, work 5, exit 3"; -: standard input'
+        "prompt", help='the steps, e.g. "work 20, ask, work 5, exit 3"; - reads standard input'
     )
-    parser.add_argument("--steps", action="store_true", help="take steps from standard input")
-    parser.add_argument("--resume", metavar="ID", help="go on with a session")
-    parser.add_argument("--model", default=MODEL, help="the name to go by")
-    parser.add_argument("--late", type=float, default=0.0, help="seconds before there is a session")
+    parser.add_argument("--steps", action="store_true", help="read the steps from standard input")
+    parser.add_argument("--resume", metavar="ID", help="continue a session")
+    parser.add_argument("--model", default=MODEL, help="the model name to record")
+    parser.add_argument("--late", type=float, default=0.0, help="seconds until the session exists")
     arguments = parser.parse_args()
     prompt = sys.stdin.read() if arguments.prompt == "-" else arguments.prompt
     with open("/proc/self/comm", "w", encoding="ascii") as comm:
-        comm.write("demo-agent")  # "python" would say nothing to a person looking at ps
+        comm.write("demo-agent")  # ps shows this name, not "python"
     home = os.environ.get("DEMO_AGENT_HOME") or os.path.expanduser("~/.demo-agent")
-    time.sleep(arguments.late)  # as agents do that load for long
+    time.sleep(arguments.late)  # some agents take long to load
     session = arguments.resume or str(uuid.uuid4())
     journal = Journal(home, session)
     if arguments.resume is not None and not journal.exists:
@@ -243,21 +244,21 @@ def main() -> None:
     journal.write("say", role="user", text=prompt)
     journal.announce(session)
     if arguments.steps:
-        follow(agent, session)
+        follow_steps(agent, session)
     else:
         print(session, flush=True)
-        perform(agent, prompt)
+        perform_prompt(agent, prompt)
     agent.end()
 
 
-def follow(agent: Agent, session: str) -> None:
+def follow_steps(agent: Agent, session: str) -> None:
     print(session, flush=True)
     while line := sys.stdin.readline():
         agent.take(line.strip())
         print(session, flush=True)
 
 
-def perform(agent: Agent, prompt: str) -> None:
+def perform_prompt(agent: Agent, prompt: str) -> None:
     agent.take("work")
     for step in prompt.split(","):
         agent.take(step.strip())

@@ -1,92 +1,117 @@
-"""What `doctor` finds: kernel, our own files, each agent's binary and files, and all problems."""
+"""The checks of `doctor`: kernel, our own files, each agent's program and files, and all problems.
+
+Nothing is changed and no agent is started.
+"""
 
 from __future__ import annotations
 
 import json
 import os
 import sys
-from collections.abc import Iterator
-from typing import NamedTuple
+from collections.abc import Iterator, Mapping
+from importlib.util import find_spec
 
 from agentctl import __version__, paths
+from agentctl.adapters import registry
 from agentctl.adapters.base import Adapter
-from agentctl.errors import AgentctlError, Gone, NoDaemon, SourceError
+from agentctl.config import settings as config
+from agentctl.daemon_client import client as rpc
+from agentctl.errors import AgentctlError, Gone, NoDaemon, SourceError, StartFailed
+from agentctl.launch.program import find_program
+from agentctl.sessions import query
 from agentctl.system import files, pidfd, proc
-from agentctl.system.private import check_directory, check_home
+from agentctl.system.permissions import check_directory, check_home
 from agentctl.truth import rehearsals
 from agentctl.truth.look import Look
 from agentctl.truth.model import Problem, Session
+from agentctl.truth.survey import HistoryQuery
+from agentctl.wire.doctor import Finding
 
-# Harmless by themselves: told, and no reason to call anything wrong.
+# Problems that are shown as a note: harmless by themselves.
 NOTES = frozenset({"stale"})
-LEVELS = {"failed": "wrong", "failing": "wrong", "degraded": "note"}  # of daemon parts, by state
-PATIENCE = 3.0  # seconds for the daemon to answer
+# The level of a daemon part, by its state.
+PART_LEVELS = {"failed": "wrong", "failing": "wrong", "degraded": "note"}
+DAEMON_TIMEOUT = 3.0  # seconds
+# The module of each extra in pyproject.toml. To ask the installed package takes 6 MB of memory.
+EXTRAS = {"matrix": "yaml", "testing": "pytest"}
 
 
-class Finding(NamedTuple):
-    subject: str
-    level: str  # ok, note, wrong
-    text: str
+def run_checks(environ: Mapping[str, str], deadline: float | None = None) -> list[Finding]:
+    """Run every check. `deadline`: seconds that one adapter may take."""
+    return [
+        *check_machine(),
+        *check_state(environ),
+        *check_settings(environ),
+        *check_daemon(environ),
+        *check_agents(environ, deadline),
+        *check_rehearsals(),
+        *check_extras(),
+    ]
 
 
-def of_machine() -> Iterator[Finding]:
+def check_machine() -> Iterator[Finding]:
     yield Finding("agentctl", "ok", f"{__version__} on Python {sys.version.split()[0]}")
     system = os.uname()
     yield Finding("kernel", "ok", f"{system.sysname} {system.release}")
-    if not hasattr(os, "pidfd_open"):
+    if not pidfd.is_supported():
         yield Finding("kernel", "wrong", "no pidfd: processes can be seen but not signalled")
         return
     try:
-        told = pidfd.exit_info_supported()
+        has_exit_info = pidfd.has_exit_info()
     except SourceError as error:
         yield Finding("kernel", "wrong", f"pidfd: {error}")
         return
     yield Finding("kernel", "ok", "pidfd: processes are signalled by identity")
-    if told:
-        yield Finding("kernel", "ok", "exit info: the exit code of a reaped process can be known")
+    if has_exit_info:
+        yield Finding("kernel", "ok", "exit info: the exit code of a reaped process can be read")
     else:
-        yield Finding(
-            "kernel", "note", "no exit info (Linux 6.15): exit codes of others' children are lost"
-        )
-    if proc.namespace() != proc.INITIAL_PID_NAMESPACE:
         yield Finding(
             "kernel",
             "note",
-            "a container: agents outside are not seen, and sessions in shared files are unknown",
+            "no exit info (needs Linux 6.15): exit codes of other processes are lost",
+        )
+    if proc.pid_namespace() != proc.INITIAL_PID_NAMESPACE:
+        yield Finding(
+            "kernel",
+            "note",
+            "in a container: agents outside are invisible, their sessions in shared files are unknown",
         )
     if 1 not in proc.read_table():
         yield Finding(
             "kernel",
             "note",
-            "pid 1 is invisible (hidepid?): other users' agents are not seen, sessions may be unknown",
+            "pid 1 is invisible (hidepid?): so are other users' agents, sessions may be unknown",
         )
 
 
-def of_rehearsals() -> Iterator[Finding]:
-    """Rooms of `doctor --live`, which no list shows. One should end with whoever made it."""
+def check_rehearsals() -> Iterator[Finding]:
+    """Report sandboxes of `doctor --live`, which no list shows. A sandbox should end with its maker."""
     table = proc.read_table()
-    at_work = {p.identity.address for p in table.values() if p.alive}
-    for room in rehearsals.rooms(table):
-        held = ", ".join(f"pid {p.pid} ({p.comm})" for p in room.inside if p.alive)
-        if not held or not room.maker:  # it is ending
+    alive = {p.identity.address for p in table.values() if p.is_alive}
+    for room in rehearsals.find_sandboxes(table):
+        agents = ", ".join(f"pid {p.pid} ({p.comm})" for p in room.processes if p.is_alive)
+        if not agents or not room.maker:  # the sandbox is ending
             continue
-        if room.maker in at_work:
-            yield Finding("rehearsal", "note", f"`doctor --live` ({room.maker}) is at work with {held}")
+        if room.maker in alive:
+            yield Finding("rehearsal", "note", f"`doctor --live` ({room.maker}) runs {agents}")
         else:
-            pid = room.keeper.pid
-            left = f"left over by a `doctor --live` that is gone ({room.maker}): {held}; not in any list"
-            yield Finding("rehearsal", "wrong", f"{left}. End it with: kill -9 {pid}")
+            leftover = f"left over by a `doctor --live` that has ended ({room.maker}): {agents}"
+            yield Finding(
+                "rehearsal",
+                "wrong",
+                f"{leftover}; not in any list. To end it: kill -9 {room.keeper.pid}",
+            )
 
 
-def of_state(environ: os._Environ[str]) -> Iterator[Finding]:
+def check_state(environ: Mapping[str, str]) -> Iterator[Finding]:
     state = paths.state_directory(environ)
     if state is None:
-        yield Finding("state", "note", "no home directory: nothing is kept between runs")
+        yield Finding("state", "note", "no home directory: nothing is stored between runs")
         return
     try:
-        mode = files.status(state).st_mode & 0o077
+        mode = files.read_status(state).st_mode & 0o077
     except Gone:
-        yield Finding("state", "ok", f"{state} (not there yet)")
+        yield Finding("state", "ok", f"{state} (does not exist yet)")
         return
     except SourceError as error:
         yield Finding("state", "wrong", str(error))
@@ -100,68 +125,98 @@ def of_state(environ: os._Environ[str]) -> Iterator[Finding]:
     if mode:
         yield Finding("state", "wrong", f"{state} can be read by others: chmod 700 {state}")
     elif not os.access(state, os.W_OK):
-        yield Finding("state", "note", f"{state} is read-only: nothing new is kept")
+        yield Finding("state", "note", f"{state} is read-only: nothing new is stored")
     else:
         yield Finding("state", "ok", state)
 
 
-def of_daemon(environ: os._Environ[str]) -> Iterator[Finding]:
-    """How its parts are, by its own word. None has to run."""
-    from agentctl.daemon_client import client as rpc
-
+def check_daemon(environ: Mapping[str, str]) -> Iterator[Finding]:
+    """Report the daemon's parts as the daemon describes them. No daemon is fine too."""
     state = paths.state_directory(environ)
     if state is None:
         return
     try:
-        with rpc.connect(state, PATIENCE) as client:
-            told = client.call("daemon.status")
+        with rpc.connect(state, DAEMON_TIMEOUT) as client:
+            status = client.call("daemon.status")
     except NoDaemon:
-        yield Finding("daemon", "ok", "none runs")
+        yield Finding("daemon", "ok", "not running")
         return
     except AgentctlError as error:
-        yield Finding("daemon", "wrong", f"{error} ({error.hint})" if error.hint else str(error))
+        yield Finding("daemon", "wrong", _error_text(error))
         return
-    yield Finding("daemon", "ok", f"pid {told['pid']}")
-    for part in told["parts"]:
-        name, how = part["name"], part["state"]
-        if how in LEVELS:
-            yield Finding("daemon", LEVELS[how], f"{name} {how}: {part.get('problem')}")
+    yield Finding("daemon", "ok", f"pid {status['pid']}")
+    for part in status["parts"]:
+        name, state = part["name"], part["state"]
+        if state in PART_LEVELS:
+            yield Finding("daemon", PART_LEVELS[state], f"{name} {state}: {part.get('problem')}")
         for place in part.get("unwatched") or ():
-            yield Finding("daemon", "note", f"{name}: looked at once a second, not watched: {place}")
+            yield Finding("daemon", "note", f"{name}: polled every second, not watched: {place}")
 
 
-def of_settings(environ: os._Environ[str]) -> Iterator[Finding]:
-    from agentctl.config import settings as config
-
+def check_settings(environ: Mapping[str, str]) -> Iterator[Finding]:
     try:
         settings = config.load(environ)
-    except AgentctlError as error:  # what is launched would fail with the same words
-        yield Finding("settings", "wrong", f"{error} ({error.hint})" if error.hint else str(error))
+    except AgentctlError as error:  # a launch would fail with the same message
+        yield Finding("settings", "wrong", _error_text(error))
         return
-    there = settings.file is not None and os.path.exists(settings.file)
-    yield Finding("settings", "ok", str(settings.file) if there else "none made: all is as built in")
+    exists = settings.file is not None and os.path.exists(settings.file)
+    yield Finding("settings", "ok", str(settings.file) if exists else "no settings file: all defaults")
 
 
-def of_agent(adapter: Adapter, look: Look, sessions: list[Session]) -> Iterator[Finding]:
-    """Its binary, what is live, where its files are. `look` collects the problems."""
-    yield installed(adapter)
-    live = [s for s in sessions if s.seen.adapter == adapter.name]
-    versions = sorted({s.seen.facts.agent_version for s in live if s.seen.facts.agent_version})
-    told = f", versions {', '.join(versions)}" if versions else ""
-    yield Finding(adapter.name, "ok", f"{len(live)} live{told}")
+def check_agents(environ: Mapping[str, str], deadline: float | None) -> list[Finding]:
+    """Check every registered agent; the problems of the survey follow, each once."""
+    survey = query.survey_sessions(HistoryQuery(), (), deadline)
+    live = [s for s in survey.sessions if s.observation.owner is not None]
+    problems = list(survey.problems)
+    findings: list[Finding] = []
+    look = Look.take()
+    for agent in registry.find_adapters():
+        view = look.scope_to(agent.name)
+        view.own_processes = tuple(
+            s.observation.owner
+            for s in live
+            if s.observation.owner and s.observation.adapter == agent.name
+        )
+        try:
+            findings += check_agent(registry.load(agent.name), view, live, environ)
+        except (Exception, SystemExit) as error:  # noqa: BLE001 - a third party's fault is a finding
+            view.report_problem("broken", f"{type(error).__name__}: {error}", agent.name)
+        problems += view.problems
+    return findings + [problem_finding(problem) for problem in dict.fromkeys(problems)]
+
+
+def check_agent(
+    adapter: Adapter, look: Look, live: list[Session], environ: Mapping[str, str]
+) -> Iterator[Finding]:
+    """Report its program, its live sessions and its files. `look` collects the problems."""
+    yield check_program(adapter, environ)
+    own = [s.observation for s in live if s.observation.adapter == adapter.name]
+    versions = sorted({each.facts.agent_version for each in own if each.facts.agent_version})
+    suffix = f", versions {', '.join(versions)}" if versions else ""
+    yield Finding(adapter.name, "ok", f"{len(own)} live{suffix}")
     for place in adapter.places(look):
-        yield _readable(adapter.name, place.what, place.path)
+        yield _check_place(adapter.name, place.what, place.path)
 
 
-def installed(adapter: Adapter) -> Finding:
-    path = _which(adapter.binary)
-    if path is None:
-        return Finding(adapter.name, "note", f"no {adapter.binary!r} on PATH")
-    return Finding(adapter.name, "ok", f"{path} {version_of(path) or '(version unknown)'}")
+def check_program(adapter: Adapter, environ: Mapping[str, str]) -> Finding:
+    """Look for the agent's program where `launch` looks: the setting first, then PATH and more."""
+    setting = _binary_setting(adapter.name, environ)
+    try:
+        path = find_program(setting or adapter.binary, environ, os.getcwd())
+    except StartFailed as error:
+        return Finding(adapter.name, "wrong" if setting else "note", f"{error} ({error.hint})")
+    return Finding(adapter.name, "ok", f"{path} {read_version(path) or '(version unknown)'}")
 
 
-def version_of(binary: str) -> str | None:
-    """From the package.json above it, or from a path that names it; nothing is run."""
+def _binary_setting(adapter: str, environ: Mapping[str, str]) -> str | None:
+    try:
+        return config.load(environ).for_adapter(adapter).binary.value
+    except AgentctlError:  # check_settings reports it
+        return None
+
+
+def read_version(binary: str) -> str | None:
+    """Read the version from the file's name or the package.json above it. No program is run."""
     directory = os.path.realpath(binary)
     name = os.path.basename(directory)
     if name[:1].isdigit():
@@ -169,50 +224,38 @@ def version_of(binary: str) -> str | None:
     for _ in range(4):
         directory = os.path.dirname(directory)
         try:
-            return str(json.loads(files.whole(f"{directory}/package.json").data)["version"])
+            return str(json.loads(files.read_file(f"{directory}/package.json").data)["version"])
         except (SourceError, ValueError, KeyError, TypeError):
             continue
     return None
 
 
-def of_extras() -> Iterator[Finding]:
-    from importlib.metadata import PackageNotFoundError, metadata
-    from importlib.util import find_spec
-
-    try:
-        known = metadata("agentctl").get_all("Provides-Extra") or []
-    except PackageNotFoundError:  # run from a source tree that is not installed
-        known = []
-    needs = {"matrix": "yaml", "testing": "pytest"}
-    for extra in known:
-        there = find_spec(needs.get(extra, extra)) is not None
-        yield Finding("extras", "ok", f"{extra}: {'installed' if there else 'not installed'}")
+def check_extras() -> Iterator[Finding]:
+    for extra, module in EXTRAS.items():
+        is_installed = find_spec(module) is not None
+        yield Finding("extras", "ok", f"{extra}: {'installed' if is_installed else 'not installed'}")
 
 
-def of_problem(problem: Problem) -> Finding:
+def problem_finding(problem: Problem) -> Finding:
     level = "note" if problem.kind in NOTES else "wrong"
-    where = f" ({problem.source})" if problem.source else ""
-    return Finding(problem.adapter or "agentctl", level, f"{problem.kind}: {problem.message}{where}")
+    source = f" ({problem.source})" if problem.source else ""
+    return Finding(problem.adapter or "agentctl", level, f"{problem.kind}: {problem.message}{source}")
 
 
-def _readable(subject: str, what: str, path: str) -> Finding:
+def _check_place(subject: str, title: str, path: str) -> Finding:
     try:
-        status = files.status(path)
+        status = files.read_status(path)
         if os.path.isdir(path):
-            files.names(path)
+            files.list_names(path)
         else:
-            files.head(path, 1)
+            files.read_head(path, 1)
     except Gone:
-        return Finding(subject, "ok", f"{what}: {path} (not there)")
+        return Finding(subject, "ok", f"{title}: {path} (does not exist)")
     except SourceError as error:
-        return Finding(subject, "wrong", f"{what}: {error}")
-    whose = "" if status.st_uid == os.geteuid() else f" (of uid {status.st_uid})"
-    return Finding(subject, "ok", f"{what}: {path}{whose}")
+        return Finding(subject, "wrong", f"{title}: {error}")
+    owner = "" if status.st_uid == os.geteuid() else f" (owned by uid {status.st_uid})"
+    return Finding(subject, "ok", f"{title}: {path}{owner}")
 
 
-def _which(binary: str) -> str | None:
-    for directory in os.environ.get("PATH", os.defpath).split(os.pathsep):
-        path = os.path.join(directory, binary)
-        if os.access(path, os.X_OK) and os.path.isfile(path):
-            return path
-    return None
+def _error_text(error: AgentctlError) -> str:
+    return f"{error} ({error.hint})" if error.hint else str(error)

@@ -1,8 +1,9 @@
-"""The time of a launch may be over: asks its fuse, and fires it. The shim starts this as a process of
-its own when its timer rings, so that a timeout needs no daemon.
+"""Fire the timeout of a launch. The shim starts this program when its timer ends, so that a timeout
+needs no daemon.
 
-Where the fuse was extended, or another process fires it, the shim is told when to ask again. Where our
-notes were deleted, nobody can tell that it was extended or cancelled: it is over when the launch said.
+If the fuse was extended, or another process fires it, the shim reads from a file when to start this
+program again. If our database was deleted, an extension or a cancellation is lost with it: the agent
+ends at the time that the launch set.
 """
 
 from __future__ import annotations
@@ -12,92 +13,97 @@ import sys
 from collections.abc import Sequence
 
 from agentctl import paths
-from agentctl.errors import AgentctlError, Passing
+from agentctl.errors import AgentctlError, Temporary
 from agentctl.fuses import fire
-from agentctl.launch.finish import leave_word
+from agentctl.launch.finish import log_message
 from agentctl.launch.shim import shim
-from agentctl.state import fuse as clocks
 from agentctl.state import fuses, launches
-from agentctl.state.fuse import BURNING, FAILED, FIRING
+from agentctl.state.fuses import FAILED, FIRING, SET
 from agentctl.system import proc
-from agentctl.system.identity import ProcessIdentity
-from agentctl.truth.launched import carriers
+from agentctl.system.proc import ProcessIdentity
+from agentctl.truth.launches import read_shim_notes
 from agentctl.truth.model import Session
 
 SOON = 5.0  # seconds
-RECHECK = shim.RECHECK  # seconds: whoever fires it may die of it, and nobody tells us
+RECHECK = shim.RECHECK  # seconds: the process that fires the fuse may die without a message to us
 
 
 def main() -> None:
-    """`expire STATE LAUNCH`, as the shim calls it."""
+    """Run `expire STATE LAUNCH`, as the shim starts it."""
     state, launch_id = sys.argv[1:3]
     os.environ["AGENTCTL_HOME"] = state
-    notes = paths.notes_file(state)
+    notes = paths.database_file(state)
     try:
-        left = expire(state, launch_id)
-    except Passing:  # a full disk, a busy database: the agent is still to be ended
-        left = SOON
+        seconds = expire_launch(state, launch_id)
+    except Temporary:  # a full disk, a busy database: the agent must still end
+        seconds = SOON
     except AgentctlError as error:
-        leave_word(notes, launch_id, "expire", str(error))
-        left = RECHECK
-    if left is not None:
-        _ask_again(f"{launches.folder(notes, launch_id)}/{shim.AGAIN_FILE}", left)
+        log_message(notes, launch_id, "expire", str(error))
+        seconds = RECHECK
+    if seconds is not None:
+        _exit_for_retry(f"{launches.launch_folder(notes, launch_id)}/{shim.AGAIN_FILE}", seconds)
 
 
-def _ask_again(file: str, seconds: float) -> None:
+def _exit_for_retry(path: str, seconds: float) -> None:
+    """Exit with the code that makes the shim start this program again."""
     try:
-        with open(file, "w", encoding="ascii") as told:
-            told.write(f"{seconds:f}")
-    except OSError:  # the folder was deleted, or the disk is full: then the shim knows when
+        with open(path, "w", encoding="ascii") as file:
+            file.write(f"{seconds:f}")
+    except OSError:  # the folder was deleted, or the disk is full: the shim has a default
         pass
     sys.exit(shim.AGAIN)
 
 
-def expire(state: str, launch_id: str) -> float | None:
-    """Seconds after which to ask again; None: never. Raises SourceError."""
-    notes = paths.notes_file(state)
-    found = fuses.timeout_of(notes, launch_id)
-    if found is None:
-        if launches.noted(notes, launch_id) is None:
-            _end_unnoted(notes, launch_id)
-        return None  # or it was cancelled so long ago that it is forgotten
-    done = fire.fire(state, found.id)
-    if done is not None:
-        if done.state == FAILED:
-            leave_word(notes, launch_id, "expire", str(done.results[0]))
+def expire_launch(state: str, launch_id: str) -> float | None:
+    """Fire the timeout of a launch. Return the seconds after which to try again; None: never. Raises
+    SourceError."""
+    notes = paths.database_file(state)
+    timeout = fuses.find_timeout(notes, launch_id)
+    if timeout is None:
+        if launches.find_launch(notes, launch_id) is None:
+            _end_unknown_launch(notes, launch_id)
+        return None  # with a launch note: it was cancelled, and its fuse is deleted by now
+    fuse = fire.fire_fuse(state, timeout.id)
+    if fuse is not None:
+        if fuse.state == FAILED:
+            log_message(notes, launch_id, "expire", str(fuse.results[0]))
         return None
-    now = fuses.timeout_of(notes, launch_id)
-    if now is None or now.state not in (BURNING, FIRING):
+    timeout = fuses.find_timeout(notes, launch_id)
+    if timeout is None or timeout.state not in (SET, FIRING):
         return None
-    return max(1.0, now.left(clocks.now())) if now.state == BURNING else RECHECK
+    return max(1.0, timeout.seconds_left(fuses.read_clocks())) if timeout.state == SET else RECHECK
 
 
-def _end_unnoted(notes: str, launch_id: str) -> None:
-    """Ends the agent of a launch whose note is lost, if it lives: its shim tells which process it is."""
-    told = next((each for each in carriers(proc.read_table()) if each.launch_id == launch_id), None)
-    if told is None or proc.current(told.identity) is None:
+def _end_unknown_launch(notes: str, launch_id: str) -> None:
+    """End the agent of a launch whose launch note is lost. Its shim says which process it is."""
+    shims = read_shim_notes(proc.read_table())
+    note = next((each for each in shims if each.launch_id == launch_id), None)
+    if note is None or proc.find_process(note.identity) is None:
         return
-    from agentctl.launch.start import end
+    from agentctl.launch.start import kill_launch
     from agentctl.sessions import query
 
     live: Sequence[Session] = ()
     try:
-        live = query.everything().sessions
-        _stop(told.identity, live)
-    except Exception as error:  # noqa: BLE001 - whatever it was: it is to end all the same
-        leave_word(notes, launch_id, "expire", f"{type(error).__name__}: {error}")
-    end(told.identity, launch_id, live)
+        live = query.survey_sessions().sessions
+        _stop_by_plan(note.identity, live)
+    except Exception as error:  # noqa: BLE001 - the agent must end all the same
+        log_message(notes, launch_id, "expire", f"{type(error).__name__}: {error}")
+    kill_launch(note.identity, launch_id, live)
 
 
-def _stop(identity: ProcessIdentity, live: Sequence[Session]) -> None:
-    """By the signals that its agent knows. Raises AgentctlError, and whatever a third party's adapter
-    does."""
+def _stop_by_plan(identity: ProcessIdentity, live: Sequence[Session]) -> None:
+    """Stop the agent by its adapter's plan. Raises AgentctlError, and any error of another author's
+    adapter."""
     from agentctl.stop import plan
-    from agentctl.stop.several import Job
+    from agentctl.stop.plan import StopJob
+    from agentctl.stop.stop import run_job
 
-    meant = (s for s in live if s.seen.owner is not None and s.seen.owner.identity == identity)
-    if (session := next(meant, None)) is not None:
-        job = Job(session, plan.plan(session, live, whole_owner=True), live)
-        job.run(force=False, timeout=None)
+    owned = (
+        s for s in live if s.observation.owner is not None and s.observation.owner.identity == identity
+    )
+    if (session := next(owned, None)) is not None:
+        job = StopJob(session, plan.make_plan(session, live, whole_owner=True), live)
+        run_job(job, force=False, timeout=None)
         if job.error is not None:
             raise job.error

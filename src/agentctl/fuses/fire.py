@@ -1,9 +1,9 @@
-"""Fires what is due: claims it, does what it is to do, tells what came of it. Whoever looks at the clock
-calls this: the daemon, and the shim of a launch whose time is over.
+"""Fire a due fuse: claim it, run its actions, record their results. The daemon calls this, and the shim
+of a launch whose timeout is due.
 
-Any moment of it may be the last. Each action is confirmed before the next one is begun; who comes after
-does what is not confirmed. So an action can be done twice only if whoever did it died between the deed
-and the word, and of a command not even then, unless the command died too (`fuses/run.py`).
+The process may die at any moment. Each action is confirmed before the next one starts, and the next
+process runs those that are not confirmed. So an action can run twice only if the process died between
+the action and its confirmation; a command not even then, unless it died too (`fuses/run.py`).
 """
 
 from __future__ import annotations
@@ -17,96 +17,94 @@ from contextlib import contextmanager
 from typing import Any
 
 from agentctl import paths
-from agentctl.errors import Gone, Passing
+from agentctl.errors import Gone, Temporary
 from agentctl.fuses import run, stop
 from agentctl.state import fuse_firing, fuses
-from agentctl.state.fuse import Fuse
+from agentctl.state.fuses import Fuse
 from agentctl.system import files
-from agentctl.system.clock import rfc3339
+from agentctl.system.clock import format_rfc3339
 
 _ID = re.compile("[0-9a-f]{8}")
-_at_work: set[str] = set()  # this process's own: a claim does not tell its threads apart
+_firing: set[str] = set()  # fuses that this process fires: a claim names a process, not a thread
 _guard = threading.Lock()
-# What an action comes to, from the state directory, the fuse and the action's place in it.
-_DEEDS: Mapping[str, Callable[[str, Fuse, int], dict[str, Any]]] = {
-    "run": run.run,
-    "stop": stop.stop,
+# Return the result of an action, from the state directory, the fuse and the index of the action.
+_ACTIONS: Mapping[str, Callable[[str, Fuse, int], dict[str, Any]]] = {
+    "run": run.run_command,
+    "stop": stop.stop_sessions,
 }
 
 
-def fire(state: str, fuse_id: str) -> Fuse | None:
-    """None: it is not ours to fire, or not yet. Raises SourceError where that cannot be written down."""
-    notes = paths.notes_file(state)
-    with _alone(fuse_id) as ours:
-        if not ours or _over_already(state, notes, fuse_id):
+def fire_fuse(state: str, fuse_id: str) -> Fuse | None:
+    """Return the settled fuse. None: it is not due, or another process fires it. Raises SourceError if
+    the database cannot be written."""
+    notes = paths.database_file(state)
+    with _reserve(fuse_id) as is_free:
+        if not is_free or _cancel_if_moot(state, notes, fuse_id):
             return None
-        known = fuse_firing.claim(notes, fuse_id, fuse_firing.ourselves())
-        return _carried_out(state, notes, known) if known is not None else None
+        fuse = fuse_firing.claim_fuse(notes, fuse_id, fuse_firing.make_claim())
+        return _run_actions(state, notes, fuse) if fuse is not None else None
 
 
-def at_work() -> frozenset[str]:
-    """Those that this process fires at this moment."""
-    with _guard:
-        return frozenset(_at_work)
-
-
-def tidy(state: str) -> None:
-    """Forgets what was settled long ago, with what its commands said. Raises SourceError."""
-    notes = paths.notes_file(state)
-    fuses.forget(notes)
-    known = {each.id for each in fuses.recorded(notes)}
+def remove_old_fuses(state: str) -> None:
+    """Delete fuses that were settled long ago, with the output of their commands. Raises SourceError."""
+    notes = paths.database_file(state)
+    fuses.forget_settled(notes)
+    ids = {each.id for each in fuses.list_fuses(notes)}
     try:
-        names = files.names(run.folder(state))
+        names = files.list_names(run.output_folder(state))
     except Gone:
         return
     for name in names:
-        if _ID.fullmatch(name) and name not in known:
-            shutil.rmtree(f"{run.folder(state)}/{name}", ignore_errors=True)
+        if _ID.fullmatch(name) and name not in ids:
+            shutil.rmtree(f"{run.output_folder(state)}/{name}", ignore_errors=True)
 
 
-def _over_already(state: str, notes: str, fuse_id: str) -> bool:
-    """A timeout whose agent has ended by itself. What has ended may have been a wrapper of it, and the
-    agent is known by what it inherited."""
-    timeout = fuses.moot(notes, fuse_id)
-    if timeout is None or stop.anybody(state, timeout):
+def _cancel_if_moot(state: str, notes: str, fuse_id: str) -> bool:
+    """Cancel a timeout whose agent has ended by itself, and return True. If only a wrapper has ended,
+    the agent still has a session: it inherited the launch id."""
+    timeout = fuses.find_moot(notes, fuse_id)
+    if timeout is None or stop.has_session(state, timeout):
         return False
-    fuses.end_moot(notes, fuse_id)
+    fuses.cancel_moot(notes, fuse_id)
     return True
 
 
-def _carried_out(state: str, notes: str, fuse: Fuse) -> Fuse | None:
-    known: Fuse | None = fuse
+def _run_actions(state: str, notes: str, fuse: Fuse) -> Fuse | None:
+    current: Fuse | None = fuse
     for index, result in enumerate(fuse.results):
-        if known is not None and result is None:
-            known = _done(state, notes, known, index)
-    return fuse_firing.settle(notes, known) if known is not None else None
+        if current is not None and result is None:
+            current = _run_action(state, notes, current, index)
+    return fuse_firing.settle_fuse(notes, current) if current is not None else None
 
 
-def _done(state: str, notes: str, fuse: Fuse, index: int) -> Fuse | None:
-    """One action, confirmed. None: the fuse is another's by now."""
+def _run_action(state: str, notes: str, fuse: Fuse, index: int) -> Fuse | None:
+    """Run one action and confirm it. None: another process has claimed the fuse."""
     do = fuse.actions[index].do
-    if do == "webhook":  # tells of all the others: `settle` does it
+    if do == "webhook":  # it reports the results of all others: `settle_fuse` sends it
         return fuse
     if do == "emit":
-        return fuse_firing.emit(notes, fuse, index)
+        return fuse_firing.emit_event(notes, fuse, index)
     try:
-        result = _DEEDS[do](state, fuse, index)
-    except Passing:  # a full disk: it is not done, and tried again
+        result = _ACTIONS[do](state, fuse, index)
+    except Temporary:  # a full disk: the action is not confirmed, and runs again
         raise
-    except Exception as error:  # noqa: BLE001 - whatever it was, the other actions are still to be done
+    except Exception as error:  # noqa: BLE001 - the other actions must still run
         result = {"ok": False, "error": str(error) or type(error).__name__}
-    return fuse_firing.confirm(notes, fuse, index, {"do": do, **result, "at": rfc3339(time.time())})
+    return fuse_firing.confirm_action(
+        notes, fuse, index, {"do": do, **result, "at": format_rfc3339(time.time())}
+    )
 
 
 @contextmanager
-def _alone(fuse_id: str) -> Iterator[bool]:
+def _reserve(fuse_id: str) -> Iterator[bool]:
+    """Yield False if another thread of this process fires the fuse."""
     with _guard:
-        ours = fuse_id not in _at_work
-        if ours:
-            _at_work.add(fuse_id)
+        is_free = fuse_id not in _firing
+        if is_free:
+            _firing.add(fuse_id)
     try:
-        yield ours
+        yield is_free
     finally:
-        if ours:
+        if is_free:
             with _guard:
-                _at_work.discard(fuse_id)
+                _firing.discard(fuse_id)

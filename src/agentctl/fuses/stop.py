@@ -1,102 +1,106 @@
-"""A fuse that ends sessions, by the same plan, the same signals and the same proof as `stop`.
+"""The stop action of a fuse, by the same plan, signals and proof as the verb `stop`.
 
-One on a session ends that session; one on a directory every live session that works there or below; the
-timeout of a launch its agent, with all that it runs. What `stop` refuses without --owner, this refuses.
+A fuse on a session stops that session; a fuse on a directory stops every live session that works in it;
+the timeout of a launch stops its agent with all that it runs. What `stop` refuses without --owner, a
+fuse refuses too.
 """
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable
 from typing import Any
 
 from agentctl import paths
-from agentctl.errors import AgentctlError, Passing, Unreachable
+from agentctl.errors import AgentctlError, Temporary, Unreachable
 from agentctl.launch import finish
 from agentctl.sessions import query
+from agentctl.sessions.select import Choice
 from agentctl.state import launch_writes, launches
-from agentctl.state.fuse import Fuse
+from agentctl.state.fuses import Fuse
 from agentctl.stop import plan
-from agentctl.stop.several import Job, all_at_once
-from agentctl.stop.stop import shape
+from agentctl.stop.plan import StopJob
+from agentctl.stop.stop import run_jobs, wire_result
 from agentctl.truth.model import Launch, Problem, Session
 
 
-def stop(state: str, fuse: Fuse, _: int) -> dict[str, Any]:
-    """Raises SourceError, or Unreachable where it cannot be told whether it lives."""
-    found = query.everything()
-    meant = _meant(state, fuse, found.sessions)
-    if not meant and fuse.directory is None:
-        _check_seen(fuse, found.problems)
-    jobs, told = [], []
-    for session in meant:
-        try:
-            may = plan.plan(session, found.sessions, whole_owner=fuse.launch_id is not None)
-            jobs.append(Job(session, may, found.sessions))
-        except AgentctlError as error:
-            told.append(_refused(session, error))
-    noted = not jobs or fuse.launch_id is None or _expired(state, fuse.launch_id)
-    told.extend(map(_came_of, all_at_once(jobs, force=False, timeout=None)))
-    if not noted:
-        finish.patiently(lambda: launch_writes.expired(paths.notes_file(state), fuse.launch_id or ""))
-    return {"ok": all(not each["error"] and not each["survivors"] for each in told), "stopped": told}
+def stop_sessions(state: str, fuse: Fuse, _: int) -> dict[str, Any]:
+    """Return the result. Raises SourceError; Unreachable if it is not known whether a session lives."""
+    survey = query.survey_sessions()
+    sessions = _find_sessions(state, fuse, survey.sessions)
+    if not sessions and fuse.directory is None:
+        _check_problems(fuse, survey.problems)
+    choices = [Choice(session, survey) for session in sessions]
+    jobs, failures = plan.plan_stops(choices, whole_owner=fuse.launch_id is not None)
+    results = [_failure_result(session, error) for session, error in failures]
+    is_recorded = not jobs or fuse.launch_id is None or _record_expiry(state, fuse.launch_id)
+    results.extend(map(_job_result, run_jobs(jobs, force=False, timeout=None)))
+    if not is_recorded:
+        finish.retry_temporary(
+            lambda: launch_writes.record_expiry(paths.database_file(state), fuse.launch_id or "")
+        )
+    return {
+        "ok": all(not each["error"] and not each["survivors"] for each in results),
+        "stopped": results,
+    }
 
 
-def _expired(state: str, launch_id: str) -> bool:
-    """Whether it could be noted that it is ended for that. It is ended either way: perhaps it is the one
-    that has filled the disk."""
+def _record_expiry(state: str, launch_id: str) -> bool:
+    """Return False if the database is full or locked. The agent is stopped all the same: it may be the
+    one that filled the disk."""
     try:
-        launch_writes.expired(paths.notes_file(state), launch_id)
-    except Passing:
+        launch_writes.record_expiry(paths.database_file(state), launch_id)
+    except Temporary:
         return False
     return True
 
 
-def anybody(state: str, fuse: Fuse) -> bool:
-    """Whether there is a session for it to end."""
-    return bool(_meant(state, fuse, query.everything().sessions))
+def has_session(state: str, fuse: Fuse) -> bool:
+    """Return True if the fuse has a session to stop."""
+    return bool(_find_sessions(state, fuse, query.survey_sessions().sessions))
 
 
 def works_in(session: Session, directory: str) -> bool:
-    """There or below."""
-    cwd = session.seen.facts.cwd
-    if cwd is None or not cwd.startswith("/") or "\0" in cwd:  # an agent may write anything
-        return False
-    return f"{os.path.realpath(cwd)}/".startswith(directory.rstrip("/") + "/")
+    """Return True if the session works in this directory or below."""
+    cwd = session.observation.facts.cwd
+    return cwd is not None and paths.resolves_inside(cwd, directory)
 
 
-def _meant(state: str, fuse: Fuse, live: Iterable[Session]) -> list[Session]:
-    owned = [session for session in live if session.verdict.status != "stopped"]
+def _find_sessions(state: str, fuse: Fuse, sessions: Iterable[Session]) -> list[Session]:
+    live = [session for session in sessions if session.verdict.status != "stopped"]
     if fuse.launch_id is not None:
-        note = launches.noted(paths.notes_file(state), fuse.launch_id)
-        return [each for each in owned if note is not None and _is(each, note)][:1]
+        note = launches.find_launch(paths.database_file(state), fuse.launch_id)
+        return [each for each in live if note is not None and _is_launched_by(each, note)][:1]
     if fuse.directory is not None:
-        return [each for each in owned if works_in(each, fuse.directory)]
-    named = (fuse.adapter, fuse.session_id)
-    return [each for each in owned if (each.seen.adapter, each.seen.session_id) == named]
+        return [each for each in live if works_in(each, fuse.directory)]
+    key = (fuse.adapter, fuse.session_id)
+    return [each for each in live if (each.observation.adapter, each.observation.session_id) == key]
 
 
-def _is(session: Session, note: Launch) -> bool:
-    owner = session.seen.owner
+def _is_launched_by(session: Session, note: Launch) -> bool:
+    owner = session.observation.owner
     return owner is not None and (
         owner.identity == note.identity or (session.launch is not None and session.launch.id == note.id)
     )
 
 
-def _check_seen(fuse: Fuse, problems: Iterable[Problem]) -> None:
-    """Absent is not dead, where its adapter could not look."""
-    mine = next((each for each in problems if each.adapter in ("", fuse.adapter)), None)
-    if mine is not None:
-        raise Unreachable(f"cannot tell whether {fuse.on} lives: {mine.kind}: {mine.message}")
+def _check_problems(fuse: Fuse, problems: Iterable[Problem]) -> None:
+    """Raise Unreachable if the adapter could not look: an absent session may live then."""
+    problem = next((each for each in problems if each.adapter in ("", fuse.adapter)), None)
+    if problem is not None:
+        raise Unreachable(f"cannot tell whether {fuse.subject} lives: {problem.kind}: {problem.message}")
 
 
-def _came_of(job: Job) -> dict[str, Any]:
-    if job.stopped is None:
+def _job_result(job: StopJob) -> dict[str, Any]:
+    if job.result is None:
         assert job.error is not None
-        return _refused(job.session, job.error)
-    return {**shape(job.stopped), "error": str(job.error) if job.error is not None else None}
+        return _failure_result(job.session, job.error)
+    return {**wire_result(job.result), "error": str(job.error) if job.error is not None else None}
 
 
-def _refused(session: Session, error: AgentctlError) -> dict[str, Any]:
-    seen = session.seen
-    return {"id": seen.session_id, "adapter": seen.adapter, "survivors": [], "error": str(error)}
+def _failure_result(session: Session, error: AgentctlError) -> dict[str, Any]:
+    return {
+        "id": session.observation.session_id,
+        "adapter": session.observation.adapter,
+        "survivors": [],
+        "error": str(error),
+    }

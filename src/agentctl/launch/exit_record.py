@@ -1,4 +1,4 @@
-"""The end of a launched agent, whole: its process is gone, and how it ended is written down."""
+"""Wait for the exit record of a launched agent, and for its finishing work."""
 
 from __future__ import annotations
 
@@ -7,43 +7,43 @@ import time
 
 from agentctl import paths
 from agentctl.errors import Gone, SourceError
-from agentctl.process.tree import Family
-from agentctl.state import launches, remains
+from agentctl.process.tree import ProcessFamily
+from agentctl.state import launches
 from agentctl.system import proc
-from agentctl.system.identity import ProcessIdentity
 from agentctl.system.pidfd import Handle
+from agentctl.system.proc import ProcessIdentity
 from agentctl.system.waiter import Watch
 from agentctl.truth.model import Exit, Launch
 
-LAST_WORD = 5.0  # seconds a shim may take to write down what it has seen, on a loaded machine
+LAST_WORD = 5.0  # seconds that a shim may take to write the exit record, on a loaded machine
 
 
-def recorded(launch: Launch, seconds: float | None = None) -> Launch:
-    """Wait until the shim has written down how the agent ended; where the shim is dead, do its finishing
-    work. The note as it is then. Of an agent whose process may live nothing is. Raises SourceError."""
+def await_exit(launch: Launch, seconds: float | None = None) -> Launch:
+    """Return the launch note with the exit record, once the shim has written it. If the shim is dead, do
+    its finishing work. An agent that may be alive gets none. Raises SourceError."""
     state = paths.state_directory(os.environ)
     if state is None:
         return launch
-    notes = paths.notes_file(state)
-    shim = Family(None, launch.id).shim(proc.read_table())
+    notes = paths.database_file(state)
+    shim = ProcessFamily(None, launch.id).find_shim(proc.read_table())
     if not _may_live(notes, launch.id) and (
-        shim is None or not _awaited(notes, launch.id, shim.identity, seconds)
+        shim is None or not _await_shim(notes, launch.id, shim.identity, seconds)
     ):
         from agentctl.launch import finish
 
-        finish.finish(state, launch.id)  # once, whoever comes first
-    return launches.noted(notes, launch.id) or launch
+        finish.finish_launch(state, launch.id)  # does nothing if it is done already
+    return launches.find_launch(notes, launch.id) or launch
 
 
 def _may_live(notes: str, launch_id: str) -> bool:
-    """It may be in another container, and its shim with it; or have gone on to another session."""
-    return any(note.may_live for note in remains.recorded(notes) if note.id == launch_id)
+    """Return True for an agent in another container, and for one that runs another session now."""
+    return any(row.may_live for row in launches.read_launch_rows(notes) if row.id == launch_id)
 
 
-def finished(launch: Launch) -> Launch:
-    """Wait for the finishing work to be done, hook and all; the note as it is then."""
+def await_finish(launch: Launch) -> Launch:
+    """Return the launch note after the finishing work, on-complete hook included."""
     state = paths.state_directory(os.environ)
-    shim = Family(None, launch.id).shim(proc.read_table())
+    shim = ProcessFamily(None, launch.id).find_shim(proc.read_table())
     try:
         if shim is not None:
             with Handle(shim.identity) as handle:
@@ -51,41 +51,41 @@ def finished(launch: Launch) -> Launch:
     except Gone:
         pass
     try:
-        return (launches.noted(paths.notes_file(state), launch.id) if state else None) or launch
-    except SourceError:  # what only we knew is gone, and no session with it
+        return (launches.find_launch(paths.database_file(state), launch.id) if state else None) or launch
+    except SourceError:  # our database is gone; the session is not
         return launch
 
 
-def written_down(
-    notes: str, launch_id: str, seconds: float | None = None, by: Handle | None = None
+def await_record(
+    notes: str, launch_id: str, seconds: float | None = None, shim: Handle | None = None
 ) -> Exit | None:
-    """How it ended, once the shim has written that: it comes a moment after the end. `by`: the shim,
-    after whose end nobody writes it any more. None: not in time, or never."""
+    """Return the exit record, which the shim writes a moment after the end. None: not in time, or the
+    shim has ended without one."""
     deadline = time.monotonic() + (LAST_WORD if seconds is None else seconds)
     try:
-        with Watch((), [by] if by is not None else []) as watch:
-            watch.add_file(f"{launches.folder(notes, launch_id)}/exit")
+        with Watch((), [shim] if shim is not None else []) as watch:
+            watch.add_file(f"{launches.launch_folder(notes, launch_id)}/exit")
             while True:
-                over = by is not None and by.wait(0)  # before we look, so that its last word counts
-                ended = launches.exit_record(notes, launch_id)
-                left = deadline - time.monotonic()
-                if ended is not None or over or left <= 0 or not watch.wait(left):
-                    return ended
-    except SourceError:  # its folder was deleted, or half a record: then it is not known
+                shim_ended = shim is not None and shim.wait(0)  # before reading: its last write counts
+                record = launches.read_exit_record(notes, launch_id)
+                remaining = deadline - time.monotonic()
+                if record is not None or shim_ended or remaining <= 0 or not watch.wait(remaining):
+                    return record
+    except SourceError:  # the folder was deleted, or the record is incomplete
         return None
 
 
-def _awaited(notes: str, launch_id: str, shim: ProcessIdentity, seconds: float | None) -> bool:
-    """Whether that was the shim's to do, and still is."""
+def _await_shim(notes: str, launch_id: str, shim: ProcessIdentity, seconds: float | None) -> bool:
+    """Return True if the finishing work is the shim's: it has written the record, or is still alive."""
     try:
         with Handle(shim) as handle:
-            return written_down(notes, launch_id, seconds, handle) is not None or not handle.wait(0)
-    except Gone:  # whatever it had to say is there
-        return _known(notes, launch_id)
+            return await_record(notes, launch_id, seconds, handle) is not None or not handle.wait(0)
+    except Gone:
+        return _has_record(notes, launch_id)
 
 
-def _known(notes: str, launch_id: str) -> bool:
+def _has_record(notes: str, launch_id: str) -> bool:
     try:
-        return launches.exit_record(notes, launch_id) is not None
-    except SourceError:  # half a record says nothing
+        return launches.read_exit_record(notes, launch_id) is not None
+    except SourceError:  # an incomplete record says nothing
         return False

@@ -1,8 +1,8 @@
-"""What is left to do when a launched agent has ended: note how it ended, run the on-complete hook.
+"""The finishing work of a launch: record the end of the agent, run the on-complete hook.
 
-The shim becomes this when its agent has ended. Where the shim was killed, `stop` and `prune` call it.
-Whoever comes first does it, the others find it done. What a full disk hinders the shim's heir does
-when there is room again: nobody else comes by.
+The shim becomes this program when its agent has ended. If the shim was killed, `stop` and `prune` do the
+work. The first one does it, the others find it done. On a full disk this program retries: no other
+process will do the work.
 """
 
 from __future__ import annotations
@@ -16,145 +16,148 @@ from typing import Protocol, TypeVar
 from agentctl import paths
 from agentctl.adapters.plans import LaunchRequest
 from agentctl.adapters.registry import load
-from agentctl.errors import Gone, Passing, SourceError
+from agentctl.errors import Gone, SourceError, Temporary
 from agentctl.launch import folder, hooks
 from agentctl.sessions import query
 from agentctl.state import launch_writes, launches
-from agentctl.system import proc
+from agentctl.system import proc, this_process
 from agentctl.system.pidfd import Handle
 from agentctl.system.program import SHIM
-from agentctl.truth.launched import Carried, carried
+from agentctl.truth.launches import ShimNote, read_shim_note
 from agentctl.truth.model import Exit, HookRun, Launch, Session
-from agentctl.truth.survey import Wanted
+from agentctl.truth.survey import HistoryQuery
 
 T = TypeVar("T")
-PAUSES = 0.5, 60.0  # seconds, at first and at most, between two tries
-LASTS = 86400.0
-DOUBT = 4.0  # seconds that an end may be unknown, and how often it is asked for
-BEAT = 0.2
+PAUSES = 0.5, 60.0  # seconds between two tries, the first and the longest
+LASTS = 86400.0  # seconds to retry for
+DOUBT = 4.0  # seconds that the verdict on an ended session may be unknown
+BEAT = 0.2  # seconds between two looks meanwhile
 
 
 def main() -> None:
-    """`finish STATE LAUNCH`, as the shim calls it."""
+    """Run `finish STATE LAUNCH`, as the shim calls it."""
     state, launch_id = sys.argv[1:3]
     os.environ["AGENTCTL_HOME"] = state
-    with open("/proc/self/comm", "w", encoding="ascii") as file:
-        file.write(SHIM)  # as before: we are what stands between the agent and its hook
+    this_process.set_name(SHIM)  # the same name as before: other programs look for the shim by it
     try:
-        patiently(lambda: _outlast(state, launch_id))
-        finish(state, launch_id, patiently)
-    except Exception as error:  # noqa: BLE001 - whatever it was, nobody else can tell of it
-        leave_word(paths.notes_file(state), launch_id, "finish", f"{type(error).__name__}: {error}")
+        retry_temporary(lambda: _await_agent(state, launch_id))
+        finish_launch(state, launch_id, retry_temporary)
+    except Exception as error:  # noqa: BLE001 - this file is the only place where it can be reported
+        log_message(paths.database_file(state), launch_id, "finish", f"{type(error).__name__}: {error}")
 
 
-def _outlast(state: str, launch_id: str) -> None:
-    """What the shim saw the end of may have been a wrapper, and the agent lives on. Without a note there
-    is nothing to finish, but what the shim tells of it is to be told until then."""
-    known = launches.noted(paths.notes_file(state), launch_id) or _carried()
+def _await_agent(state: str, launch_id: str) -> None:
+    """Wait for the agent if the shim only saw the end of a wrapper. Without a launch note there is
+    nothing to finish, but the note that the shim carries stays visible as long as this process runs."""
+    note = launches.find_launch(paths.database_file(state), launch_id) or _read_own_note()
     try:
-        if known is not None:
-            with Handle(known.identity) as agent:
+        if note is not None:
+            with Handle(note.identity) as agent:
                 agent.wait(None)
     except Gone:  # the usual case
         pass
 
 
-def _carried() -> Carried | None:
-    """What we hold since we were the shim."""
-    return carried(proc.read_process(os.getpid(), proc.boot_id()))
+def _read_own_note() -> ShimNote | None:
+    """Return the note that this process holds since it was the shim."""
+    return read_shim_note(proc.read_process(os.getpid(), proc.read_boot_id()))
 
 
-def patiently(work: Callable[[], T]) -> T:
-    """Until what hinders it has passed, for a day. Raises SourceError."""
-    pause, most = PAUSES
+def retry_temporary(work: Callable[[], T]) -> T:
+    """Return what `work` returns. Retries a Temporary error for a day. Raises SourceError."""
+    pause, longest = PAUSES
     deadline = time.monotonic() + LASTS
     while True:
         try:
             return work()
-        except Passing:
+        except Temporary:
             if time.monotonic() > deadline:
                 raise
         time.sleep(pause)
-        pause = min(2 * pause, most)
+        pause = min(2 * pause, longest)
 
 
-class Way(Protocol):
-    """How a step is taken."""
+class Runner(Protocol):
+    """How a step is run: once, or with retries."""
 
     def __call__(self, work: Callable[[], T]) -> T: ...
 
 
-def at_once(work: Callable[[], T]) -> T:
+def run_once(work: Callable[[], T]) -> T:
     return work()
 
 
-def finish(state: str, launch_id: str, do: Way = at_once) -> None:
-    """Raises SourceError if our own notes cannot be read or written."""
-    notes = paths.notes_file(state)
-    found = do(lambda: launches.noted(notes, launch_id))
-    if found is None:  # our state was deleted, and what only we knew with it
+def finish_launch(state: str, launch_id: str, run: Runner = run_once) -> None:
+    """Do the finishing work unless it is done. Raises SourceError for our own database."""
+    notes = paths.database_file(state)
+    row = run(lambda: launches.find_launch(notes, launch_id))
+    if row is None:  # our state was deleted, and the hook with it
         return
-    note = do(lambda: _identified(notes, found))
-    ended = _exit(notes, launch_id)
-    if do(lambda: launch_writes.claim_end(notes, launch_id, ended)) and note.on_complete is not None:
-        ran = do(lambda: _hook(notes, note, ended))
-        do(lambda: launch_writes.hook_ran(notes, launch_id, ran))
+    note = run(lambda: _with_session_id(notes, row))
+    exit_record = _read_exit_record(notes, launch_id)
+    if (
+        run(lambda: launch_writes.claim_end(notes, launch_id, exit_record))
+        and note.on_complete is not None
+    ):
+        hook_run = run(lambda: _run_hook(notes, note, exit_record))
+        run(lambda: launch_writes.record_hook(notes, launch_id, hook_run))
 
 
-def _hook(notes: str, note: Launch, ended: Exit | None) -> HookRun:
-    session = _session(note)
-    known = (session.verdict, session.seen.facts.model) if session is not None else ()
-    facts = hooks.facts(note, *known)
-    if ended is not None:  # also where the agent left no session to tell it by
-        facts["AGENTCTL_EXIT_CODE"] = str(ended.code)
-    place = launches.folder(notes, note.id)
-    return hooks.run("on-complete", note.on_complete or "", note, place, facts)
+def _run_hook(notes: str, note: Launch, exit_record: Exit | None) -> HookRun:
+    session = _find_session(note)
+    about_session = (session.verdict, session.observation.facts.model) if session is not None else ()
+    facts = hooks.hook_facts(note, *about_session)
+    if exit_record is not None:  # also if the agent left no session
+        facts["AGENTCTL_EXIT_CODE"] = str(exit_record.code)
+    place = launches.launch_folder(notes, note.id)
+    return hooks.run_hook("on-complete", note.on_complete or "", note, place, facts)
 
 
-def _exit(notes: str, launch_id: str) -> Exit | None:
+def _read_exit_record(notes: str, launch_id: str) -> Exit | None:
     try:
-        return launches.exit_record(notes, launch_id)
-    except SourceError:  # half a record is none: how it ended is then not known
+        return launches.read_exit_record(notes, launch_id)
+    except SourceError:  # an incomplete record says nothing
         return None
 
 
-def _identified(notes: str, note: Launch) -> Launch:
-    """With its session's id, also where the launcher died before it had learned that."""
+def _with_session_id(notes: str, note: Launch) -> Launch:
+    """Return the note with the id of its session, also if the launcher died before it learned the id."""
     if note.session_id is not None or note.adapter is None:
         return note
     try:
-        described = load(note.adapter).launch(LaunchRequest("", note.cwd or "/", os.environ))
-    except Exception as error:  # noqa: BLE001 - an adapter that fails here costs an id, and no hook
-        leave_word(notes, note.id, "finish", f"which session it was: {type(error).__name__}: {error}")
+        command = load(note.adapter).launch(LaunchRequest("", note.cwd or "/", os.environ))
+    except Exception as error:  # noqa: BLE001 - an adapter that fails here costs the id, but no hook
+        log_message(notes, note.id, "finish", f"no session id: {type(error).__name__}: {error}")
         return note
-    announced = described.announced
-    if announced is None:
+    read_id = command.read_id
+    if read_id is None:
         return note
-    with folder.Lines(launches.folder(notes, note.id)) as lines:
-        session_id = next((told for line in lines.new() if (told := announced(line))), None)
+    with folder.Lines(launches.launch_folder(notes, note.id)) as lines:
+        session_id = next((text for line in lines.read_new() if (text := read_id(line))), None)
     if session_id is None:
         return note
-    known = note._replace(session_id=session_id)
-    launch_writes.learned(notes, known)
-    return known
+    new_note = note._replace(session_id=session_id)
+    launch_writes.record_session(notes, new_note)
+    return new_note
 
 
-def _session(note: Launch) -> Session | None:
+def _find_session(note: Launch) -> Session | None:
     if note.session_id is None or note.adapter is None:
         return None
-    end = time.monotonic() + DOUBT
-    while True:  # unknown for a moment, beside another one that is ending
-        found = query.everything(Wanted(id_prefix=note.session_id), (note.adapter,)).sessions
-        session = next((each for each in found if each.seen.session_id == note.session_id), None)
-        if session is None or session.verdict.status != "unknown" or time.monotonic() > end:
+    deadline = time.monotonic() + DOUBT
+    while True:  # unknown for a moment while another session beside it is ending
+        history = HistoryQuery(id_prefix=note.session_id)
+        sessions = query.survey_sessions(history, (note.adapter,)).sessions
+        session = next((s for s in sessions if s.observation.session_id == note.session_id), None)
+        if session is None or session.verdict.status != "unknown" or time.monotonic() > deadline:
             return session
         time.sleep(BEAT)
 
 
-def leave_word(notes: str, launch_id: str, whose: str, word: str) -> None:
-    """Nobody reads our error stream: beside the rest of the launch somebody may."""
+def log_message(notes: str, launch_id: str, program: str, message: str) -> None:
+    """Append the message to a file in the launch folder: our error stream goes nowhere."""
     try:
-        with open(f"{launches.folder(notes, launch_id)}/{whose}", "a") as file:
-            file.write(f"{word}\n")
-    except OSError:  # no folder, no readers
+        with open(f"{launches.launch_folder(notes, launch_id)}/{program}", "a") as file:
+            file.write(f"{message}\n")
+    except OSError:  # the folder is gone, and the launch with it
         pass

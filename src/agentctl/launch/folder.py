@@ -1,4 +1,4 @@
-"""A launch's folder: what the agent is given to read, and what it says."""
+"""The launch folder: the agent's standard input, extra files, and its output."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from collections.abc import Iterable, Iterator
 from typing import BinaryIO
 
 STREAMS = ("stdout", "stderr")
-LAST_WORDS = 5  # lines of each stream
-LONGEST = 4096  # bytes of a last word
+LAST_LINES = 5  # of each stream
+LONGEST = 4096  # bytes of a last line
 TAIL = 64 * 1024
-WINDOW = 1 << 20  # bytes in memory at once: an agent may have said gigabytes
+WINDOW = 1 << 20  # bytes in memory at once: an agent may write gigabytes
 
 
-def make(folder: str, stdin: bytes, files: Iterable[tuple[str, bytes]] = ()) -> None:
-    """Private before anything is in it. Raises OSError."""
+def make_folder(folder: str, stdin: bytes, files: Iterable[tuple[str, bytes]] = ()) -> None:
+    """Create the folder, private before anything is in it. Raises OSError."""
     os.makedirs(os.path.dirname(folder), mode=0o700, exist_ok=True)
     os.mkdir(folder, mode=0o700)
     for name, content in (("stdin", stdin), *files):
@@ -23,22 +23,21 @@ def make(folder: str, stdin: bytes, files: Iterable[tuple[str, bytes]] = ()) -> 
             file.write(content)
 
 
-def remove(folder: str) -> None:
+def remove_folder(folder: str) -> None:
     import shutil  # 2 ms, and seldom needed
 
     shutil.rmtree(folder, ignore_errors=True)
 
 
 class Lines:
-    """What was written to both streams since the last time, in whole lines. One that is longer than
-    WINDOW is left out. Once seen, they are held open: our state may be deleted any time. Use as a
-    context manager."""
+    """Read the new whole lines of both streams; a line longer than WINDOW is left out. The files stay
+    open once opened, because our state may be deleted at any time. Use as a context manager."""
 
     def __init__(self, folder: str) -> None:
         self._folder = folder
         self._files: dict[str, BinaryIO] = {}
         self._offsets = dict.fromkeys(STREAMS, 0)
-        self._inside_long = dict.fromkeys(STREAMS, False)  # behind the beginning of such a one
+        self._inside_long = dict.fromkeys(STREAMS, False)  # the offset is inside a line that is left out
 
     def __enter__(self) -> Lines:
         return self
@@ -47,11 +46,12 @@ class Lines:
         for file in self._files.values():
             file.close()
 
-    def new(self) -> Iterator[bytes]:
+    def read_new(self) -> Iterator[bytes]:
+        """Yield the lines that were written since the last call."""
         for stream in STREAMS:
             while data := self._read(stream):
                 whole = data[: data.rfind(b"\n") + 1]
-                if not whole and len(data) < WINDOW:  # the rest of it is yet to come
+                if not whole and len(data) < WINDOW:  # an incomplete line
                     break
                 rest_of_long, self._inside_long[stream] = self._inside_long[stream], not whole
                 self._offsets[stream] += len(whole or data)
@@ -60,25 +60,24 @@ class Lines:
     def _read(self, stream: str) -> bytes:
         if stream not in self._files:
             try:
-                self._files[stream] = open(f"{self._folder}/{stream}", "rb")  # noqa: SIM115 - held
-            except FileNotFoundError:  # it has not been started yet
+                self._files[stream] = open(f"{self._folder}/{stream}", "rb")  # noqa: SIM115 - stays open
+            except FileNotFoundError:  # the agent has not started yet
                 return b""
         file = self._files[stream]
         file.seek(self._offsets[stream])
         return file.read(WINDOW)
 
 
-def last_words(folder: str) -> tuple[str, ...]:
-    """The end of what it said, on both streams: some tell their failure on the one, with a warning on
-    the other."""
-    said = [line for stream in STREAMS for line in _end_of(f"{folder}/{stream}")]
-    return tuple(line[:LONGEST].decode(errors="replace") for line in said)
+def last_lines(folder: str) -> tuple[str, ...]:
+    """Return the end of both streams: some agents write the error to one and a warning to the other."""
+    lines = [line for stream in STREAMS for line in _end_of(f"{folder}/{stream}")]
+    return tuple(line[:LONGEST].decode(errors="replace") for line in lines)
 
 
 def _end_of(path: str) -> list[bytes]:
     try:
         with open(path, "rb") as file:
             file.seek(max(0, os.fstat(file.fileno()).st_size - TAIL))
-            return [line for line in file.read().splitlines() if line.strip()][-LAST_WORDS:]
+            return [line for line in file.read().splitlines() if line.strip()][-LAST_LINES:]
     except FileNotFoundError:
         return []

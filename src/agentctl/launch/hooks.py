@@ -1,5 +1,5 @@
-"""A person's own commands at the start and at the end of a launch. Their output is kept, their failure
-is told, and none runs for ever."""
+"""Run the user's hooks at the start and at the end of a launch. Their output is stored, their failure is
+shown, and each has a time limit."""
 
 from __future__ import annotations
 
@@ -11,29 +11,30 @@ from agentctl.process import limited
 from agentctl.truth.model import HookRun, Launch, Verdict
 
 LIMIT = 300.0  # seconds
-NOT_STARTED = 126  # what a shell says of a command that it cannot run
+NOT_STARTED = 126  # the exit code of a shell for a command that it cannot run
 
 
-def run(hook: str, command: str, note: Launch, folder: str, facts: Mapping[str, str]) -> HookRun:
-    """In the launch's directory, with the facts in its environment. Raises SourceError where there is
-    no place to keep its output."""
+def run_hook(hook: str, command: str, note: Launch, folder: str, facts: Mapping[str, str]) -> HookRun:
+    """Run the hook in the launch's directory, with the facts in its environment. Raises SourceError if
+    its output cannot be stored."""
     began = time.monotonic()
-    said, marker = f"{folder}/{hook}", f"{note.id}/{hook}"
+    path, marker = f"{folder}/{hook}", f"{note.id}/{hook}"
     cwd = note.cwd if note.cwd is not None and os.path.isdir(note.cwd) else folder
-    with limited.kept(folder, said) as output:
+    with limited.open_output(folder, path) as output:
         try:
             words, environ = ["/bin/sh", "-c", command], {**os.environ, **facts}
-            child = limited.started(words, cwd, environ, marker, output)
-        except OSError as error:  # its directory is closed to us, or its words are too many
-            output.write(f"agentctl: it could not be started: {error}\n".encode())
+            child = limited.start_command(words, cwd, environ, marker, output)
+        except OSError as error:  # we may not enter its directory, or its arguments are too long
+            output.write(f"agentctl: cannot start the hook: {error}\n".encode())
             code: int | None = NOT_STARTED
         else:
-            code = limited.awaited(child, marker, LIMIT)
-    return HookRun(hook, command, code, time.monotonic() - began, said)
+            code = limited.wait_for_command(child, marker, LIMIT)
+    return HookRun(hook, command, code, time.monotonic() - began, path)
 
 
-def facts(note: Launch, verdict: Verdict | None = None, model: str | None = None) -> dict[str, str]:
-    """What a hook is told. Empty: not known, or not so. `model`: the session's, if none was chosen."""
+def hook_facts(note: Launch, verdict: Verdict | None = None, model: str | None = None) -> dict[str, str]:
+    """Return the variables of a hook. Empty means unknown or none. `model` is the session's, if the
+    launch chose none."""
     code = verdict.exit_code if verdict is not None else None
     return {
         "AGENTCTL_LAUNCH_ID": note.id,

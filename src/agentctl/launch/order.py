@@ -1,55 +1,26 @@
-"""From what a person asks for to one exact start: the program, its words, its environment."""
+"""From one start as a user asks for it to one exact start: program, arguments, environment."""
 
 from __future__ import annotations
 
 import os
 import time
 from collections.abc import Mapping
-from typing import NamedTuple
 
 from agentctl import paths
-from agentctl.adapters.environment import scrubbed
+from agentctl.adapters.environment import scrub
 from agentctl.adapters.plans import Command, LaunchRequest
 from agentctl.adapters.registry import load
 from agentctl.errors import UsageError
-from agentctl.launch.program import resolved
+from agentctl.launch.program import find_program
+from agentctl.named_tuple import NamedTuple
 from agentctl.process.ours import LAUNCH
 from agentctl.state import launches
-from agentctl.state.column import is_text
-from agentctl.truth.model import PROMPT_CAP, Observation, Worktree
-
-NOT_TEXT = "put those bytes in a script or a file, and give its name here"
+from agentctl.state.db import is_utf8
+from agentctl.truth.model import Observation, Worktree
 
 
-class Order(NamedTuple):
-    """One launch, decided before anything is done."""
-
-    adapter: str
-    command: Command  # argv[0] is a path
-    environ: Mapping[str, str]  # all of it
-    id: str
-    name: str | None = None
-    group: str | None = None
-    spec: str | None = None
-    meta: tuple[tuple[str, str], ...] = ()
-    model: str | None = None
-    worktree: Worktree | None = None
-    on_create: str | None = None
-    on_complete: str | None = None
-    timeout: float | None = None
-    force: bool = False
-    at: float = 0.0  # when it was given
-    cancels_fuses: bool = True  # that burn in its directory
-    before: float | None = None  # when the session to go on with was last written to
-    prompt: str | None = None  # its beginning, for the launch note
-
-
-def new_id() -> str:
-    return os.urandom(6).hex()
-
-
-class Wish(NamedTuple):
-    """One start as a person asks for it."""
+class StartRequest(NamedTuple):
+    """One start as a user asks for it."""
 
     adapter: str
     prompt: str
@@ -63,114 +34,119 @@ class Wish(NamedTuple):
     system_prompt: str | None = None
     permission_mode: str | None = None
     native: tuple[str, ...] = ()
-    binary: str | None = None  # instead of the one that is found
+    binary: str | None = None  # instead of the adapter's own
     worktree: Worktree | None = None
     on_create: str | None = None
     on_complete: str | None = None
     timeout: float | None = None
     force: bool = False
-    cancels_fuses: bool = True
-    settle: float = float("inf")  # seconds to stay after the id, at most
+    cancels_fuses: bool = True  # that are set for its directory
+    settle: float = float("inf")  # seconds to watch for a failure after the id is known, at most
 
 
-class Prepared(NamedTuple):
-    order: Order
-    removed: tuple[str, ...]  # variables of the caller that the agent does not get
-    added: tuple[tuple[str, str], ...]  # and those it gets beyond the caller's
+class Order(NamedTuple):
+    """One start, decided before anything is done."""
+
+    request: StartRequest
+    command: Command  # argv[0] is a path
+    environ: Mapping[str, str]  # the agent's whole environment
+    id: str
+    at: float = 0.0  # when the order was prepared
+    before: float | None = None  # when the session to resume was last written to
+    removed: tuple[str, ...] = ()  # variables of the caller that the agent does not get
+    added: tuple[tuple[str, str], ...] = ()  # variables that the agent gets beyond the caller's
 
 
-def prepared(
-    wish: Wish, caller: Mapping[str, str], resumed: Observation | None = None, *, foreseen: bool = False
-) -> Prepared:
-    """`foreseen`: its directory is yet to be made. Raises UsageError for what this agent cannot do,
-    StartFailed where it is not installed."""
-    if not foreseen and not os.path.isdir(wish.cwd):
-        raise UsageError(f"not a directory: {wish.cwd}")
-    _check_text(wish)
-    adapter = load(wish.adapter)
-    _check_mode(wish, adapter.permission_modes)
-    kept, removed = scrubbed(caller)
-    cwd, launch_id = os.path.realpath(wish.cwd), new_id()
-    given = {**kept, "PWD": cwd, **dict(wish.environ), LAUNCH: launch_id}
-    request = LaunchRequest(
-        wish.prompt,
-        cwd,
-        given,
-        wish.model,
-        wish.name,
-        wish.system_prompt,
-        wish.permission_mode,
-        wish.native,
-        _folder(caller, launch_id),
+def new_id() -> str:
+    return os.urandom(6).hex()
+
+
+def prepare_order(
+    request: StartRequest,
+    caller: Mapping[str, str],
+    resumed: Observation | None = None,
+    *,
+    dry_run: bool = False,
+) -> Order:
+    """Return the exact start. In a dry run, its worktree does not exist yet. Raises UsageError for what
+    this agent cannot do, StartFailed if it is not installed."""
+    if not dry_run and not os.path.isdir(request.cwd):
+        raise UsageError(f"not a directory: {request.cwd}")
+    _check_text(request)
+    adapter = load(request.adapter)
+    _check_mode(request, adapter.permission_modes)
+    inherited, removed = scrub(caller)
+    cwd, launch_id = os.path.realpath(request.cwd), new_id()
+    base = {**inherited, "PWD": cwd, **dict(request.environ), LAUNCH: launch_id}
+    launch_request = LaunchRequest(
+        prompt=request.prompt,
+        cwd=cwd,
+        environ=base,
+        model=request.model,
+        name=request.name,
+        system_prompt=request.system_prompt,
+        permission_mode=request.permission_mode,
+        native=request.native,
+        folder=_folder(caller, launch_id),
     )
-    command = adapter.launch(request) if resumed is None else adapter.resume(resumed, request)
-    environ = _environ(given, command, wish)
-    path = resolved(wish.binary or command.argv[0], environ, cwd)
-    exact = command._replace(argv=(path, *command.argv[1:]), settles=min(command.settles, wish.settle))
-    order = _order(wish, exact, environ, launch_id)
-    if resumed is not None:
-        order = order._replace(before=resumed.facts.last_activity_at)
-    gone = {*removed, *(name for name in command.unset if name in caller)}
-    added = tuple((name, value) for name, value in environ.items() if caller.get(name) != value)
-    return Prepared(order, tuple(sorted(gone - environ.keys())), added)
+    if resumed is None:
+        command = adapter.launch(launch_request)
+    else:
+        command = adapter.resume(resumed, launch_request)
+    environ = _environ(base, command, request)
+    program = find_program(request.binary or command.argv[0], environ, cwd)
+    dropped = {*removed, *(name for name in command.unset if name in caller)} - environ.keys()
+    return Order(
+        request=request,
+        command=command._replace(
+            argv=(program, *command.argv[1:]), settle_time=min(command.settle_time, request.settle)
+        ),
+        environ=environ,
+        id=launch_id,
+        at=time.time(),
+        before=resumed.facts.last_activity_at if resumed is not None else None,
+        removed=tuple(sorted(dropped)),
+        added=tuple((name, value) for name, value in environ.items() if caller.get(name) != value),
+    )
 
 
 def _folder(caller: Mapping[str, str], launch_id: str) -> str:
     state = paths.state_directory(caller)
-    return launches.folder(paths.notes_file(state), launch_id) if state is not None else ""
+    return launches.launch_folder(paths.database_file(state), launch_id) if state is not None else ""
 
 
-def _check_mode(wish: Wish, known: tuple[str, ...]) -> None:
-    mode = wish.permission_mode
-    if mode is None or mode in known:
+def _check_mode(request: StartRequest, modes: tuple[str, ...]) -> None:
+    mode = request.permission_mode
+    if mode is None or mode in modes:
         return
-    what = f"it knows {', '.join(known)}" if known else "it has none"
-    raise UsageError(f"{wish.adapter} has no permission mode {mode!r}", what)
+    hint = f"it has {', '.join(modes)}" if modes else "it has no permission modes"
+    raise UsageError(f"{request.adapter} has no permission mode {mode!r}", hint)
 
 
-def _check_text(wish: Wish) -> None:
-    """What is noted of a launch is text. What the agent itself is given may be any bytes."""
-    stored = {
-        "--name": wish.name,
-        "--group": wish.group,
-        "--spec": wish.spec,
-        "--model": wish.model,
-        "--branch": wish.worktree.branch if wish.worktree is not None else None,
-        "--on-create": wish.on_create,
-        "--on-complete": wish.on_complete,
-        "--meta": " ".join(word for pair in wish.meta for word in pair),
+def _check_text(request: StartRequest) -> None:
+    """Raise UsageError for a label that is not UTF-8: the launch note is text. The agent itself may get
+    any bytes."""
+    labels = {
+        "--name": request.name,
+        "--group": request.group,
+        "--spec": request.spec,
+        "--model": request.model,
+        "--branch": request.worktree.branch if request.worktree is not None else None,
+        "--on-create": request.on_create,
+        "--on-complete": request.on_complete,
+        "--meta": " ".join(word for pair in request.meta for word in pair),
     }
-    for option, given in stored.items():
-        if given is not None and not is_text(given):
-            raise UsageError(f"{option}: not UTF-8 text: {given!r}", NOT_TEXT)
+    for option, value in labels.items():
+        if value is not None and not is_utf8(value):
+            raise UsageError(
+                f"{option}: not UTF-8 text: {value!r}", "put these bytes into a file and name the file"
+            )
 
 
-def _environ(given: Mapping[str, str], command: Command, wish: Wish) -> dict[str, str]:
-    """What the person says wins over what the adapter says, which wins over what the caller has; what
-    the adapter adds to a value of theirs is no other value. Our own marker is nobody's to set: by it we
-    find what the agent leaves behind."""
-    kept = {name: value for name, value in given.items() if name not in command.unset}
-    ours = {**dict(command.extended), LAUNCH: given[LAUNCH]}
-    return {**kept, **dict(command.set), **dict(wish.environ), **ours}
-
-
-def _order(wish: Wish, command: Command, environ: Mapping[str, str], launch_id: str) -> Order:
-    return Order(
-        wish.adapter,
-        command,
-        environ,
-        launch_id,
-        wish.name,
-        wish.group,
-        wish.spec,
-        wish.meta,
-        wish.model,
-        wish.worktree,
-        wish.on_create,
-        wish.on_complete,
-        wish.timeout,
-        wish.force,
-        time.time(),
-        wish.cancels_fuses,
-        prompt=wish.prompt[:PROMPT_CAP].encode(errors="replace").decode(),
-    )
+def _environ(base: Mapping[str, str], command: Command, request: StartRequest) -> dict[str, str]:
+    """Return the agent's environment. The user's values win over the adapter's, and these over the
+    caller's. An override of the adapter extends the user's value, so it comes last. The
+    launch id cannot be set: it marks the processes that the agent leaves behind."""
+    inherited = {name: value for name, value in base.items() if name not in command.unset}
+    ours = {**dict(command.override), LAUNCH: base[LAUNCH]}
+    return {**inherited, **dict(command.set), **dict(request.environ), **ours}

@@ -1,4 +1,4 @@
-"""Where an agent's program is. Says where it looked."""
+"""Find an agent's program. The error says where we looked."""
 
 from __future__ import annotations
 
@@ -7,37 +7,37 @@ from collections.abc import Iterator, Mapping
 
 from agentctl.errors import StartFailed
 
-# Where agents' installers put them, beyond a shell's PATH: a script or a service often has a poor one.
+# Where installers of agents put programs. The PATH of a script or a service often lacks these.
 BELOW_HOME = (".local/bin", ".npm-global/bin", ".bun/bin", ".opencode/bin", ".claude/local", "bin")
 
 
-def resolved(name: str, environ: Mapping[str, str], cwd: str) -> str:
-    """The program's path. Raises StartFailed."""
+def find_program(name: str, environ: Mapping[str, str], cwd: str) -> str:
+    """Return the program's path. Raises StartFailed."""
     if "/" in name:
         at_home = name.startswith("~/") and "HOME" in environ
         path = os.path.join(cwd, environ["HOME"] + name[1:] if at_home else name)
-        if _runnable(path):
+        if _is_runnable(path):
             return path
         raise StartFailed(f"cannot run {path}", _why_not(path))
-    looked = list(dict.fromkeys(_places(environ)))
-    for directory in looked:
+    directories = list(dict.fromkeys(_directories(environ)))
+    for directory in directories:
         path = os.path.join(cwd, directory, name)
-        if _runnable(path):
+        if _is_runnable(path):
             return path
     raise StartFailed(
         f"{name} is not installed, or not where we looked",
-        f"looked in {', '.join(looked) or 'no directory: PATH and HOME are empty'}",
+        f"looked in {', '.join(directories) or 'no directory: PATH and HOME are empty'}",
     )
 
 
-def _places(environ: Mapping[str, str]) -> Iterator[str]:
-    yield from (place for place in environ.get("PATH", os.defpath).split(os.pathsep) if place)
+def _directories(environ: Mapping[str, str]) -> Iterator[str]:
+    yield from (path for path in environ.get("PATH", os.defpath).split(os.pathsep) if path)
     home = environ.get("HOME")
     if home:
-        yield from (f"{home}/{place}" for place in BELOW_HOME)
+        yield from (f"{home}/{path}" for path in BELOW_HOME)
 
 
-def _runnable(path: str) -> bool:
+def _is_runnable(path: str) -> bool:
     return os.path.isfile(path) and os.access(path, os.X_OK)
 
 

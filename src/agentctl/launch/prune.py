@@ -1,5 +1,5 @@
-"""Housekeeping: what agentctl itself has kept and needs no more. Never an agent's own file, never a
-worktree, and nothing of a launch of which any process lives."""
+"""Delete what agentctl stored about launches that ended. Never an agent's own file, never a worktree,
+and nothing of a launch that has a live process."""
 
 from __future__ import annotations
 
@@ -9,264 +9,269 @@ import shutil
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from typing import NamedTuple
 
 from agentctl import paths
-from agentctl.durations import age
+from agentctl.durations import format_age
 from agentctl.errors import AgentctlError, Gone, SourceError
+from agentctl.named_tuple import NamedTuple
 from agentctl.process.ours import LAUNCH
 from agentctl.process.tree import is_control
-from agentctl.state import cache, launch_writes, launches, locks, remains
-from agentctl.state.remains import Remains
+from agentctl.state import cache, launch_writes, launches, locks
+from agentctl.state.launches import LaunchRow
 from agentctl.system import files, proc
-from agentctl.system.files import translated
-from agentctl.system.private import check_home
+from agentctl.system.files import translate_error
+from agentctl.system.permissions import check_home
 from agentctl.truth.model import Problem
 
-# As `launch/start.py` makes them: should AGENTCTL_HOME be somebody's home by mistake, a folder of
-# theirs is not taken for a launch's.
+# Launch ids, as `order.new_id` makes them: if AGENTCTL_HOME is a home directory by mistake, no other
+# folder is taken for a launch folder.
 _ID = re.compile("[0-9a-f]{12}")
-BRIEF = 0.25  # seconds that housekeeping may add to a launch
+BRIEF = 0.25  # seconds that pruning may add to a launch
 
 
-class Pruned(NamedTuple):
+class PrunedItem(NamedTuple):
     kind: str  # end, lock, launch, folder, cache, file
     what: str
     why: str
 
 
-class Swept(NamedTuple):
-    done: list[Pruned]  # or, in a dry run, what would be
+class PruneResult(NamedTuple):
+    items: list[PrunedItem]  # in a dry run: what would be pruned
     problems: list[Problem]
 
 
-def prune(state: str, ttl: float, *, dry_run: bool = False) -> Swept:
-    """`ttl`: seconds that a launch's note and folder stay after its end. Raises SourceError where our
-    own notes cannot be read: then nothing is known to be needed no more."""
+def prune(state: str, ttl: float, *, dry_run: bool = False) -> PruneResult:
+    """Finish launches whose shim was killed, and delete what is old. `ttl`: seconds that the note and
+    the folder of a launch stay after its end. Raises SourceError if our database cannot be read."""
     check_home(state)
-    scene = _Scene(state)
-    swept = Swept([], [])
-    overdue = scene.overdue()
-    swept.done.extend(_ends(state, overdue, swept.problems, dry_run=dry_run))
-    swept.done.extend(_locks(scene.path, dry_run=dry_run))
-    fresh = {note.id for note in overdue}  # they were finished just now: theirs is the next time
-    forgotten = [(note, why) for note, why in scene.forgettable(ttl) if note.id not in fresh]
-    orphans = scene.orphans()
+    snapshot = Snapshot(state)
+    result = PruneResult([], [])
+    overdue = snapshot.find_overdue()
+    result.items.extend(_finish(state, overdue, result.problems, dry_run=dry_run))
+    result.items.extend(_sweep_locks(snapshot.path, dry_run=dry_run))
+    fresh = {row.id for row in overdue}  # finished just now: a later prune deletes them
+    old = [(row, why) for row, why in snapshot.find_forgettable(ttl) if row.id not in fresh]
+    orphans = snapshot.find_orphans()
     if not dry_run:
-        swept.problems.extend(_forget(scene, [note for note, _ in forgotten], orphans))
-    swept.done.extend(Pruned("launch", note.id, why) for note, why in forgotten)
-    swept.done.extend(
-        Pruned("folder", name, "of a launch that is not known any more") for name in orphans
+        result.problems.extend(_forget(snapshot, [row for row, _ in old], orphans))
+    result.items.extend(PrunedItem("launch", row.id, why) for row, why in old)
+    result.items.extend(
+        PrunedItem("folder", name, "of a launch that is not known any more") for name in orphans
     )
-    swept.done.extend(_cache(state, swept.problems, dry_run=dry_run))
-    return swept
+    result.items.extend(_prune_cache(state, result.problems, dry_run=dry_run))
+    return result
 
 
-def overdue(state: str) -> list[str]:
-    """Launches that have ended and whose finishing work was never begun: their shim was killed."""
-    return [note.id for note in _Scene(state).overdue()]
-
-
-def quietly(state: str, ttl: float | None = None) -> None:
-    """What is cheap, for `launch` to call. Says nothing and fails at nothing: a launch is not to fail
-    for want of housekeeping, and `prune` tells what is wrong. Runs nobody's hook."""
+def prune_briefly(state: str, ttl: float | None = None) -> None:
+    """Prune what is cheap, after a launch. Raises nothing and runs no hook: a launch does not fail for
+    this, and `prune` reports what is wrong."""
     deadline = time.monotonic() + BRIEF
     try:
-        scene = _Scene(state)
-        going = [
-            note
-            for note, _ in scene.forgettable(_configured() if ttl is None else ttl)
-            if not note.has_hook or not scene.is_overdue(note)
+        snapshot = Snapshot(state)
+        rows = [
+            row
+            for row, _ in snapshot.find_forgettable(_configured_ttl() if ttl is None else ttl)
+            if not row.has_hook or not snapshot.is_overdue(row)
         ]
-        due = [note.id for note in going]
-        if due:
-            launch_writes.forget(scene.path, due, BRIEF, scene.never_began(going))
-        for launch_id in (*due, *scene.orphans()):
+        ids = [row.id for row in rows]
+        if ids:
+            launch_writes.forget_launches(snapshot.path, ids, BRIEF, snapshot.find_unstarted(rows))
+        for launch_id in (*ids, *snapshot.find_orphans()):
             if time.monotonic() > deadline:
                 return
-            _remove(launches.folder(scene.path, launch_id))
-        locks.sweep(scene.path, patience=BRIEF)
+            _remove(launches.launch_folder(snapshot.path, launch_id))
+        locks.sweep_locks(snapshot.path, patience=BRIEF)
     except (AgentctlError, OSError):
         pass
 
 
-class _Scene:
-    """All that is there, seen once. The folders first: whatever launch begins meanwhile has its note
-    before it has its folder."""
+class Snapshot:
+    """Folders, rows and processes of all launches, read once. Folders first: a launch that begins
+    meanwhile has its row before it has its folder."""
 
     def __init__(self, state: str) -> None:
-        self.path = paths.notes_file(state)
-        self._folders = _names(f"{state}/launches")
-        self.notes = remains.recorded(self.path)
+        self.path = paths.database_file(state)
+        self._folders = _launch_folders(f"{state}/launches")
+        self.rows = launches.read_launch_rows(self.path)
         self._living: Mapping[str, bool] | None = None
 
-    def overdue(self) -> list[Remains]:
-        return self._still([note for note in self.notes if self.is_overdue(note)])
+    def find_overdue(self) -> list[LaunchRow]:
+        """Return the launches that have ended and whose finishing work was never begun: their shim was
+        killed."""
+        return self._keep_unchanged([row for row in self.rows if self.is_overdue(row)])
 
-    def is_overdue(self, note: Remains) -> bool:
+    def is_overdue(self, row: LaunchRow) -> bool:
         return (
-            note.finished_at is None
-            and not note.may_live
-            and self._began(note)
-            and not self.living.get(note.id, False)
+            row.finished_at is None
+            and not row.may_live
+            and self._has_begun(row)
+            and not self.living.get(row.id, False)
         )
 
-    def forgettable(self, ttl: float) -> list[tuple[Remains, str]]:
-        found = dict(self._forgettable(ttl))
-        return [(note, found[note]) for note in self._still(list(found))]
+    def find_forgettable(self, ttl: float) -> list[tuple[LaunchRow, str]]:
+        """Return the launches that ended longer ago than `ttl`, or never began, and why."""
+        reasons = dict(self._iterate_forgettable(ttl))
+        return [(row, reasons[row]) for row in self._keep_unchanged(list(reasons))]
 
-    def _forgettable(self, ttl: float) -> Iterator[tuple[Remains, str]]:
+    def _iterate_forgettable(self, ttl: float) -> Iterator[tuple[LaunchRow, str]]:
         now = time.time()
-        for note in self.notes:
-            if note.may_live:
+        for row in self.rows:
+            if row.may_live:
                 continue
-            if not self._began(note):
+            if not self._has_begun(row):
                 why = "its launcher died before anything was started"
             else:
-                at, told = self._end(note)
+                at, what = self._read_end(row)
                 if at + ttl > now:
                     continue
-                why = f"{_who(note)}{told} {age(now - at)} ago"
-            if note.id not in self.living:
-                yield note, why
+                why = f"{_session_text(row)}{what} {format_age(now - at)} ago"
+            if row.id not in self.living:
+                yield row, why
 
-    def never_began(self, notes: Sequence[Remains]) -> set[str]:
-        return {note.id for note in notes if not self._began(note)}
+    def find_unstarted(self, rows: Sequence[LaunchRow]) -> set[str]:
+        return {row.id for row in rows if not self._has_begun(row)}
 
-    def orphans(self) -> list[str]:
-        known = {note.id for note in self.notes}
-        loose = [name for name in self._folders if name not in known]
+    def find_orphans(self) -> list[str]:
+        """Return the folders without a row and without a live process."""
+        ids = {row.id for row in self.rows}
+        loose = [name for name in self._folders if name not in ids]
         return [name for name in loose if name not in self.living]
 
     @property
     def living(self) -> Mapping[str, bool]:
-        """Launches of which a process lives, whatever it is; and whether one is the shim, whose work
-        the end is. Looked up only when there is somebody to ask about."""
+        """Launches with a live process, and whether one of these is the shim, which does the finishing
+        work. Read only when needed."""
         if self._living is None:
-            self._living = dict(sorted(_marked()))  # of several, a shim comes last and stays
+            self._living = dict(sorted(_marked_processes()))  # True sorts last and wins
         return self._living
 
-    def _still(self, notes: list[Remains]) -> list[Remains]:
-        """Those whose notes say the same: between the look at them and the one at folders and processes,
-        a shim may have done its work, or a launcher may have undone what had failed."""
-        now = set(remains.recorded(self.path)) if notes else ()
-        return [note for note in notes if note in now]
+    def _keep_unchanged(self, rows: list[LaunchRow]) -> list[LaunchRow]:
+        """Return the rows that are still the same in the database: since the snapshot, a shim may have
+        done its work, or a launcher may have undone a failed start."""
+        now = set(launches.read_launch_rows(self.path)) if rows else ()
+        return [row for row in rows if row in now]
 
-    def _began(self, note: Remains) -> bool:
-        """Whether there was ever an agent: its output is opened by the process that becomes it. The
-        session's id tells nothing here: some are chosen before."""
-        if note.ended_at is not None or note.finished_at is not None:
+    def _has_begun(self, row: LaunchRow) -> bool:
+        """Return True if an agent was started: the process that becomes the agent creates its output. A
+        session id proves nothing: some are chosen before the start."""
+        if row.ended_at is not None or row.finished_at is not None:
             return True
-        folder = launches.folder(self.path, note.id)
+        folder = launches.launch_folder(self.path, row.id)
         return any(os.path.lexists(f"{folder}/{name}") for name in ("stdout", "exit"))
 
-    def _end(self, note: Remains) -> tuple[float, str]:
-        """When it ended. Where the shim was killed nobody wrote that down: then the last it wrote, which
-        is no later; else its start, since a process that is gone has ended after that."""
-        if note.ended_at is not None:
-            return note.ended_at, "ended"
+    def _read_end(self, row: LaunchRow) -> tuple[float, str]:
+        """Return the end of the launch and what that time is. Without an exit record (the shim was
+        killed) it is the last write into the folder, else the start."""
+        if row.ended_at is not None:
+            return row.ended_at, "ended"
         try:
-            record = launches.exit_record(self.path, note.id)
-        except SourceError:  # half a record: its time is in the file's own
+            record = launches.read_exit_record(self.path, row.id)
+        except SourceError:  # an incomplete record: the time of its file counts
             record = None
         if record is not None:
             return record.at, "ended"
-        written = _last_written(launches.folder(self.path, note.id))
-        if written is not None:
-            return written, "ended, nobody knows when; last wrote something"
-        return note.created_at, "ended, nobody knows when; began"
+        last_write = _last_write(launches.launch_folder(self.path, row.id))
+        if last_write is not None:
+            return last_write, "ended, time unknown; last wrote something"
+        return row.created_at, "ended, time unknown; began"
 
 
-def _ends(
-    state: str, notes: Sequence[Remains], problems: list[Problem], *, dry_run: bool
-) -> Iterator[Pruned]:
-    for note in notes:
+def _finish(
+    state: str, rows: Sequence[LaunchRow], problems: list[Problem], *, dry_run: bool
+) -> Iterator[PrunedItem]:
+    for row in rows:
         if not dry_run:
-            from agentctl.launch.finish import finish
+            from agentctl.launch.finish import finish_launch
 
             try:
-                finish(state, note.id)
+                finish_launch(state, row.id)
             except AgentctlError as error:
-                problems.append(Problem("", getattr(error, "kind", "broken"), str(error), note.id))
+                problems.append(Problem("", getattr(error, "kind", "broken"), str(error), row.id))
                 continue
-        hook = "its on-complete hook was due" if note.has_hook else "its end was not noted"
-        yield Pruned("end", note.id, f"its shim was killed: {hook}")
+        work = "its on-complete hook was due" if row.has_hook else "its end was not recorded"
+        yield PrunedItem("end", row.id, f"its shim was killed: {work}")
 
 
-def _locks(path: str, *, dry_run: bool) -> Iterator[Pruned]:
-    over = [lock for lock in locks.written(path) if not lock.held] if dry_run else locks.sweep(path)
-    for lock in over:
+def _sweep_locks(path: str, *, dry_run: bool) -> Iterator[PrunedItem]:
+    free = (
+        [lock for lock in locks.read_locks(path) if not lock.is_held]
+        if dry_run
+        else locks.sweep_locks(path)
+    )
+    for lock in free:
         why = (
             f"{lock.holder} is gone" if lock.identity is not None else f"{lock.holder}: its time is over"
         )
-        yield Pruned("lock", lock.directory, why)
+        yield PrunedItem("lock", lock.directory, why)
 
 
-def _cache(state: str, problems: list[Problem], *, dry_run: bool) -> Iterator[Pruned]:
+def _prune_cache(state: str, problems: list[Problem], *, dry_run: bool) -> Iterator[PrunedItem]:
     number = cache.forget_absent(paths.cache_file(state), dry_run=dry_run)
     if number:
-        yield Pruned("cache", str(number), "cached facts of files that no longer exist")
-    for path in cache.unfinished(paths.cache_file(state)):
+        yield PrunedItem("cache", str(number), "cached facts of files that no longer exist")
+    for path in cache.find_unfinished(paths.cache_file(state)):
         if not dry_run:
             problems.extend(_remove(path, os.unlink))
-        yield Pruned("file", path, "half of a cache, whose writer was killed")
+        yield PrunedItem("file", path, "an incomplete cache, whose writer was killed")
 
 
-def _forget(scene: _Scene, notes: Sequence[Remains], orphans: Sequence[str]) -> list[Problem]:
-    """Notes before folders: a folder without a note is found the next time."""
-    launch_ids = [note.id for note in notes]
+def _forget(snapshot: Snapshot, rows: Sequence[LaunchRow], orphans: Sequence[str]) -> list[Problem]:
+    """Delete rows before folders: the next prune finds a folder without a row."""
+    launch_ids = [row.id for row in rows]
     if launch_ids:
-        launch_writes.forget(scene.path, launch_ids, never_began=scene.never_began(notes))
-    folders = [launches.folder(scene.path, launch_id) for launch_id in (*launch_ids, *orphans)]
+        launch_writes.forget_launches(
+            snapshot.path, launch_ids, never_began=snapshot.find_unstarted(rows)
+        )
+    folders = [launches.launch_folder(snapshot.path, launch_id) for launch_id in (*launch_ids, *orphans)]
     return [problem for folder in folders for problem in _remove(folder)]
 
 
-def _marked() -> Iterator[tuple[str, bool]]:
+def _marked_processes() -> Iterator[tuple[str, bool]]:
     for process in proc.read_table().values():
         try:
-            launch_id = process.environ().get(LAUNCH) if process.alive else None
-        except SourceError:  # another user's, or gone: none of ours
+            launch_id = process.environ().get(LAUNCH) if process.is_alive else None
+        except SourceError:  # another user's, or gone
             continue
         if launch_id is not None:
             yield launch_id, is_control(process)
 
 
-def _names(directory: str) -> AbstractSet[str]:
+def _launch_folders(directory: str) -> AbstractSet[str]:
     try:
         with os.scandir(directory) as entries:
             return {e.name for e in entries if _ID.fullmatch(e.name) and e.is_dir(follow_symlinks=False)}
     except OSError as error:
-        told = translated(error, directory)
-        if isinstance(told, Gone):
+        translated = translate_error(error, directory)
+        if isinstance(translated, Gone):
             return frozenset()
-        raise told from error
+        raise translated from error
 
 
-def _who(note: Remains) -> str:
-    if note.session_id is None:
+def _session_text(row: LaunchRow) -> str:
+    if row.session_id is None:
         return ""
-    return f"session {note.session_id}{f' ({note.name})' if note.name else ''} "
+    return f"session {row.session_id}{f' ({row.name})' if row.name else ''} "
 
 
-def _last_written(folder: str) -> float | None:
+def _last_write(folder: str) -> float | None:
     try:
-        return max(files.status(f"{folder}/{name}").st_mtime for name in files.names(folder))
+        return max(files.read_status(f"{folder}/{name}").st_mtime for name in files.list_names(folder))
     except (SourceError, ValueError):  # no folder, or an empty one
         return None
 
 
-def _remove(path: str, how: Callable[[str], None] | None = None) -> list[Problem]:
+def _remove(path: str, remove: Callable[[str], None] | None = None) -> list[Problem]:
     try:
-        (how or shutil.rmtree)(path)
+        (remove or shutil.rmtree)(path)
     except FileNotFoundError:
         pass
     except OSError as error:
-        told = translated(error, path)
-        return [Problem("", told.kind, told.why, path)]
+        translated = translate_error(error, path)
+        return [Problem("", translated.kind, translated.why, path)]
     return []
 
 
-def _configured() -> float:
+def _configured_ttl() -> float:
     from agentctl.config import settings
 
-    return settings.load(os.environ).ttl.value
+    return settings.load(os.environ).launches.ttl.value

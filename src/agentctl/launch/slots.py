@@ -1,5 +1,5 @@
-"""Slots: the agents of one group, each with its model, its name and its branch. Named on the command
-line in pairs, or in a matrix file (`matrix.py`)."""
+"""Slots: the members of one group, each with its agent, model, name and branch. They come from pairs on
+the command line or from a matrix file (`matrix.py`)."""
 
 from __future__ import annotations
 
@@ -7,119 +7,120 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from itertools import count
-from typing import NamedTuple
 
 from agentctl.errors import UsageError
+from agentctl.named_tuple import NamedTuple
 
 BRANCH = "agentctl/{group}/{slot}"
 FIELDS = ("group", "slot", "adapter", "model")
-MOST = 100  # agents of one group: each is a process, and most have a worktree
+MOST = 100  # slots of one group: each is a process, and most have a worktree
 
 
 class Slot(NamedTuple):
-    """None, and nothing in a list: as the whole group has it."""
+    """None, and an empty tuple: as the whole group has it."""
 
-    adapter: str | None = None  # None: the default one
+    adapter: str | None = None  # None: the default adapter
     model: str | None = None  # None: the agent's own default
-    name: str | None = None  # `slots` gives one to each
-    branch: str | None = None  # may name FIELDS in braces; `slots` fills them in
+    name: str | None = None  # `name_slots` gives each slot one
+    branch: str | None = None  # a template with FIELDS in braces; `name_slots` fills them in
     prompt: str | None = None
     permission_mode: str | None = None
     args: tuple[str, ...] = ()  # words for the agent itself
     env: tuple[tuple[str, str], ...] = ()
 
 
-def slots_of_pairs(pairs: Sequence[tuple[str, str]]) -> tuple[Slot, ...]:
-    """From `--adapter A` and `--model M` in the order in which they were given, as ("adapter", A) and
-    ("model", M). Each adapter opens a slot and the models after it are its own; several models are
-    several slots. With one adapter, or none, the order does not matter."""
+def make_slots(pairs: Sequence[tuple[str, str]]) -> tuple[Slot, ...]:
+    """Return the slots of `--adapter A` and `--model M`, given in order as ("adapter", A), ("model", M).
+    Each adapter opens a slot, and each model after it makes one. With at most one adapter, the order
+    does not matter. Raises UsageError."""
     adapters = [value for kind, value in pairs if kind == "adapter"]
     if len(adapters) <= 1:
         models = [value for kind, value in pairs if kind == "model"]
-        return _times(Slot(adapters[0] if adapters else None), models)
+        return _multiply(Slot(adapters[0] if adapters else None), models)
     if pairs[0][0] == "model":
         raise UsageError(
             f"which agent is --model {pairs[0][1]} for?",
-            "with several, --model comes after its --adapter",
+            "with several agents, give --model after its --adapter",
         )
-    found: list[Slot] = []
+    slots: list[Slot] = []
     models = []
     for kind, value in reversed(pairs):
         if kind == "model":
             models.insert(0, value)
         else:
-            found[:0] = _times(Slot(value), models)
+            slots[:0] = _multiply(Slot(value), models)
             models = []
-    return tuple(found)
+    return tuple(slots)
 
 
-def _times(slot: Slot, models: Iterable[str]) -> tuple[Slot, ...]:
+def _multiply(slot: Slot, models: Iterable[str]) -> tuple[Slot, ...]:
     return tuple(slot._replace(model=model) for model in models) or (slot,)
 
 
-def slots(given: Sequence[Slot], group: str, branch: str | None = None) -> tuple[Slot, ...]:
-    """The same, each with a name of its own and the branch that it is going to work on, by its own
-    template, the group's, or ours. No two have the same."""
-    named = _named(given)
-    made = [slot._replace(branch=fill(slot.branch or branch or BRANCH, slot, group)) for slot in named]
+def name_slots(slots: Sequence[Slot], group: str, template: str | None = None) -> tuple[Slot, ...]:
+    """Return the slots, each with a unique name and a unique branch: by its own template, that of the
+    group, or ours. Raises UsageError for a field that does not exist."""
+    with_names = _with_names(slots)
+    branches = [fill_template(slot.branch or template or BRANCH, slot, group) for slot in with_names]
     return tuple(
-        slot._replace(branch=unique)
-        for slot, unique in zip(made, _unique([slot.branch or "" for slot in made]), strict=True)
+        slot._replace(branch=branch)
+        for slot, branch in zip(with_names, _make_unique(branches), strict=True)
     )
 
 
-def fill(template: str, slot: Slot, group: str) -> str:
-    """A branch name out of a template. Raises UsageError for a field that there is not."""
+def fill_template(template: str, slot: Slot, group: str) -> str:
+    """Return the name of a branch. Raises UsageError for a field that does not exist."""
     values = {"group": group, "slot": slot.name, "adapter": slot.adapter, "model": slot.model}
 
     def value(match: re.Match[str]) -> str:
         name = match.group(1)
         if name not in values:
-            known = ", ".join(f"{{{field}}}" for field in FIELDS)
-            raise UsageError(f"branch {template!r}: no field {{{name}}}", f"known: {known}")
-        return plain(values[name] or "default")
+            names = ", ".join(f"{{{field}}}" for field in FIELDS)
+            raise UsageError(f"branch {template!r}: no field {{{name}}}", f"known: {names}")
+        return make_plain(values[name] or "default")
 
     return re.sub(r"\{([^{}]*)\}", value, template)
 
 
-def plain(text: str) -> str:
-    """A part of a branch's name, of a folder's, of a word to type: nothing that git or a shell takes
-    amiss (git help check-ref-format)."""
-    found = re.sub(r"[^A-Za-z0-9._-]+", "-", text)
-    found = re.sub(r"\.\.+", ".", found).strip("-.")
-    while found.endswith(".lock"):
-        found = found.removesuffix(".lock").rstrip("-.")
-    return found or "x"
+def make_plain(text: str) -> str:
+    """Return the text as a part of a branch or folder name, without characters that are special to git
+    (git help check-ref-format) or to a shell."""
+    word = re.sub(r"[^A-Za-z0-9._-]+", "-", text)
+    word = re.sub(r"\.\.+", ".", word).strip("-.")
+    while word.endswith(".lock"):
+        word = word.removesuffix(".lock").rstrip("-.")
+    return word or "x"
 
 
-def _named(given: Sequence[Slot]) -> list[Slot]:
-    """By model where that tells them apart; by agent where some have none and that does; by both."""
-    models = Counter(slot.model for slot in given)
-    unnamed = [slot for slot in given if not slot.name]
-    distinct = len({slot.adapter for slot in unnamed}) == len(unnamed)
-    if distinct and any(slot.model is None for slot in unnamed):
-        names = [slot.name or plain(slot.adapter or "default") for slot in given]
+def _with_names(slots: Sequence[Slot]) -> list[Slot]:
+    """Name each slot by its model if models are unique, by its agent if some slots have no model and
+    agents are unique, else by both."""
+    models = Counter(slot.model for slot in slots)
+    unnamed = [slot for slot in slots if not slot.name]
+    has_unique_agents = len({slot.adapter for slot in unnamed}) == len(unnamed)
+    if has_unique_agents and any(slot.model is None for slot in unnamed):
+        names = [slot.name or make_plain(slot.adapter or "default") for slot in slots]
     else:
-        names = [slot.name or _name(slot, alone=models[slot.model] == 1) for slot in given]
-    return [slot._replace(name=name) for slot, name in zip(given, _unique(names), strict=True)]
+        names = [slot.name or _choose_name(slot, models[slot.model]) for slot in slots]
+    return [slot._replace(name=name) for slot, name in zip(slots, _make_unique(names), strict=True)]
 
 
-def _name(slot: Slot, *, alone: bool) -> str:
+def _choose_name(slot: Slot, slots_of_model: int) -> str:
     if slot.model is None:
-        return plain(slot.adapter or "default")
-    return plain(slot.model if alone else f"{slot.adapter or 'default'}-{slot.model}")
+        return make_plain(slot.adapter or "default")
+    return make_plain(slot.model if slots_of_model == 1 else f"{slot.adapter or 'default'}-{slot.model}")
 
 
-def _unique(names: Sequence[str]) -> list[str]:
-    """Those that come twice get numbers; a number that is somebody's name already is left out. A name
-    that differs in case only is no other name: file systems may think so."""
-    often = Counter(name.casefold() for name in names)
-    taken = {name.casefold() for name in names if often[name.casefold()] == 1}
-    found = []
+def _make_unique(names: Sequence[str]) -> list[str]:
+    """Add numbers to names that occur twice, and skip a number that makes another slot's name. Names
+    that differ only in case count as the same: on some file systems they are."""
+    counts = Counter(name.casefold() for name in names)
+    used = {name.casefold() for name in names if counts[name.casefold()] == 1}
+    unique = []
     for name in names:
         new = name
-        if often[name.casefold()] > 1:
-            new = next(n for i in count(1) if (n := f"{name}-{i}").casefold() not in taken)
-        taken.add(new.casefold())
-        found.append(new)
-    return found
+        if counts[name.casefold()] > 1:
+            new = next(n for i in count(1) if (n := f"{name}-{i}").casefold() not in used)
+        used.add(new.casefold())
+        unique.append(new)
+    return unique

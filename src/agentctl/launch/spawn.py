@@ -1,4 +1,4 @@
-"""Starts a shim and speaks with it; `launch/shim/shim.py` draws the conversation."""
+"""Start a shim and talk to it. `launch/shim/shim.py` shows the conversation."""
 
 from __future__ import annotations
 
@@ -10,74 +10,73 @@ from agentctl.errors import StartFailed, UsageError
 from agentctl.launch.shim import shim
 from agentctl.process import ours
 from agentctl.system import proc
-from agentctl.system.files import translated
-from agentctl.system.identity import ProcessIdentity
-from agentctl.truth import launched
+from agentctl.system.files import translate_error
+from agentctl.system.proc import ProcessIdentity
+from agentctl.system.this_process import make_memory_file
+from agentctl.truth import launches
 
 
 class Child:
-    """An agent's process, identified, that waits for our word before it becomes the agent."""
+    """A process with a known identity that waits for `go` before it becomes the agent."""
 
     def __init__(self, spec: bytes, environ: Mapping[str, str]) -> None:
-        memory = os.memfd_create("agentctl-spec")  # never on a disk: the environment holds secrets
+        memory = make_memory_file("agentctl-spec")  # not on a disk: the environment holds secrets
         report, report_in_shim = os.pipe()
         go_in_shim, go = os.pipe()
-        self._report, self._go = open(report, "rb"), open(go, "wb", buffering=0)  # noqa: SIM115 - kept
-        self._carried = open(os.memfd_create(launched.MEMORY), "wb", buffering=0)  # noqa: SIM115 - kept
+        self._report, self._go = open(report, "rb"), open(go, "wb", buffering=0)  # noqa: SIM115 - stays open
+        self._note = open(make_memory_file(launches.MEMORY), "wb", buffering=0)  # noqa: SIM115 - stays open
         try:
             os.write(memory, spec)
             os.lseek(memory, 0, os.SEEK_SET)
-            kept = self._carried.fileno()
-            _start_shim((memory, report_in_shim, go_in_shim, kept), environ)
+            _start_shim((memory, report_in_shim, go_in_shim, self._note.fileno()), environ)
         except BaseException:
             self.release()
             raise
         finally:
             for fd in (memory, report_in_shim, go_in_shim):
                 os.close(fd)
-        self.identity = self._identified()
+        self.identity = self._read_identity()
 
-    def _identified(self) -> ProcessIdentity:
+    def _read_identity(self) -> ProcessIdentity:
         words = self._report.readline().split()
         if len(words) != 2:
             self.forget()
             raise StartFailed(
-                "the shim ended before it had started anything", "is the machine out of memory?"
+                "the shim ended before it started the agent", "is the machine out of memory?"
             )
-        return ProcessIdentity(proc.boot_id(), int(words[0]), int(words[1]))
+        return ProcessIdentity(proc.read_boot_id(), int(words[0]), int(words[1]))
 
     def go(self) -> None:
-        """Let it be the agent. Raises StartFailed if it cannot."""
-        told = self._report.readline().strip() if self._say(b"g") else b""
-        if told != b"0":
-            why = os.strerror(int(told)) if told.isdigit() else "its shim ended"
+        """Let the process become the agent. Raises StartFailed if it cannot."""
+        report = self._report.readline().strip() if self._send(b"g") else b""
+        if report != b"0":
+            why = os.strerror(int(report)) if report.isdigit() else "its shim ended"
             raise StartFailed(f"the agent could not be started: {why}")
 
-    def carry(self, told: launched.Carried) -> None:
-        """Let the shim hold what is known of this launch, for as long as it lives: our notes may be
-        deleted any time."""
-        self._carried.write(told.line())
+    def carry(self, note: launches.ShimNote) -> None:
+        """Let the shim hold this note for as long as it lives: our database may be deleted any time."""
+        self._note.write(note.to_line())
 
     def forget(self) -> None:
-        """It failed to start: no finishing work."""
-        self._say(b"x")
+        """Tell the shim that the start failed, so that there is no finishing work."""
+        self._send(b"x")
         self.release()
 
-    def _say(self, word: bytes) -> bool:
-        """Whether somebody was there to hear it."""
+    def _send(self, word: bytes) -> bool:
+        """Return True if the shim got the word."""
         try:
             return self._go.write(word) == len(word)
-        except (OSError, ValueError):  # the shim has ended, or we have let go of it
+        except (OSError, ValueError):  # the shim has ended, or we have released it
             return False
 
     def release(self) -> None:
-        """It is on its own from here, as it would be if we were killed."""
+        """Leave the shim alone from here on, as if we were killed."""
         self._go.close()
         self._report.close()
-        self._carried.close()
+        self._note.close()
 
 
-def spec(
+def build_spec(
     folder: str,
     cwd: str,
     argv: Sequence[str],
@@ -86,37 +85,38 @@ def spec(
     timeout: float | None,
     then: Sequence[str],
 ) -> bytes:
-    """What the shim is told. `then`: the words that `finish` and `expire` are called with. Raises
-    UsageError: a NUL ends a word of a command, and what comes after it would be taken for the next."""
+    """Return the spec for the shim. `then`: the arguments of `finish` and `expire`. Raises UsageError
+    for a NUL, which would split a word in two."""
     if any("\0" in word for word in (*argv, *environ, *environ.values())):
         raise UsageError("a NUL character in the agent's command or environment")
-    return shim.Spec.written(
+    return shim.Spec.encode(
         folder,
         cwd,
         timeout or 0.0,
         (
             [os.fsencode(word) for word in argv],
             [os.fsencode(f"{name}={value}") for name, value in environ.items()],
-            [os.fsencode(word) for word in ours.other(ours.FINISH, *then)],
-            [os.fsencode(word) for word in ours.other(ours.EXPIRE, *then)],
+            [os.fsencode(word) for word in ours.module_command(ours.FINISH, *then)],
+            [os.fsencode(word) for word in ours.module_command(ours.EXPIRE, *then)],
         ),
     )
 
 
 def _start_shim(descriptors: Sequence[int], environ: Mapping[str, str]) -> None:
     null = [(os.POSIX_SPAWN_OPEN, stream, os.devnull, os.O_RDWR, 0) for stream in (0, 1, 2)]
-    first = max(*descriptors, 2) + 1  # none of them may be in another's place, or overwritten by it
-    kept = [(os.POSIX_SPAWN_DUP2, fd, its) for its, fd in enumerate(descriptors, first)]
+    first = max(*descriptors, 2) + 1  # above all of them, so that no dup2 overwrites another one
+    copies = [(os.POSIX_SPAWN_DUP2, fd, copy) for copy, fd in enumerate(descriptors, first)]
     try:
         os.posix_spawn(
             sys.executable,
-            ours.shim(*(its for _, _, its in kept)),
+            ours.shim_command(*(copy for _, _, copy in copies)),
             dict(environ),
-            file_actions=[*kept, *null],  # ours may be at 0, 1 or 2, where the caller had closed these
-            setsid=True,  # closing the terminal kills nothing
-            # whatever we ignore or block, as one started by nohup does: it must hear of its children
+            # copies first: ours may be 0, 1 or 2, if the caller has closed these
+            file_actions=[*copies, *null],
+            setsid=True,  # so that closing the terminal kills nothing
+            # The shim needs SIGCHLD even if we ignore or block signals, as under nohup.
             setsigmask=(),
             setsigdef=ours.ALL_SIGNALS,
         )
     except OSError as error:
-        raise translated(error, sys.executable) from error
+        raise translate_error(error, sys.executable) from error

@@ -1,5 +1,5 @@
-"""Metrics as the text that Prometheus reads (exposition format 0.0.4): families of samples, counters,
-gauges and histograms. A writer only; nothing here knows what is counted."""
+"""Write metrics in the text format of Prometheus (exposition format 0.0.4): families of samples, counters,
+gauges and histograms. Knows nothing of what is counted."""
 
 from __future__ import annotations
 
@@ -7,10 +7,12 @@ from bisect import bisect_left
 from collections.abc import Iterable, Mapping, Sequence
 from math import inf
 from sys import float_info
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
+
+from agentctl.named_tuple import NamedTuple
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
-MOST = float_info.max  # a whole number may be more, and is then no float
+MOST = float_info.max  # an integer may be larger, and cannot become a float
 Type = Literal["counter", "gauge", "histogram"]
 Labels = Mapping[str, str]
 
@@ -22,18 +24,18 @@ class Sample(NamedTuple):
 
 
 class Family(NamedTuple):
-    name: str  # whole, a counter's `_total` too
+    name: str  # complete, with the `_total` of a counter
     type: Type
     help: str
     samples: Sequence[Sample] = ()
 
 
 class Histogram:
-    """How many were at most this much, for each of some bounds."""
+    """Count how many values are at most as large as each of some bounds."""
 
     def __init__(self, bounds: Sequence[float]) -> None:
         self._bounds = tuple(bounds)
-        self._counts = [0] * (len(self._bounds) + 1)  # the last: more than any bound
+        self._counts = [0] * (len(self._bounds) + 1)  # the last one: above every bound
         self._sum = 0.0
 
     def observe(self, value: float) -> None:
@@ -41,36 +43,41 @@ class Histogram:
         self._sum += value
 
     def samples(self, labels: Labels | None = None) -> list[Sample]:
-        """Each bucket holds what the smaller ones hold, as the format wants it."""
-        mine, below = dict(labels or {}), 0
-        found = []
+        """Return the samples. The format wants each bucket to include the smaller ones."""
+        own, total = dict(labels or {}), 0
+        buckets = []
         for bound, count in zip((*self._bounds, inf), self._counts, strict=True):
-            below += count
-            found.append(Sample({**mine, "le": number(bound)}, below, "_bucket"))
-        return [*found, Sample(mine, self._sum, "_sum"), Sample(mine, below, "_count")]
+            total += count
+            buckets.append(Sample({**own, "le": format_number(bound)}, total, "_bucket"))
+        return [*buckets, Sample(own, self._sum, "_sum"), Sample(own, total, "_count")]
 
 
-def text(families: Iterable[Family]) -> str:
-    """A family without samples is told all the same: that there is such a thing, and none of it."""
+def render_text(families: Iterable[Family]) -> str:
+    """Return the text. A family without samples has its HELP and TYPE lines all the same."""
     lines: list[str] = []
     for family in families:
-        lines.append(f"# HELP {family.name} {_escaped(family.help)}")
+        lines.append(f"# HELP {family.name} {_escape(family.help)}")
         lines.append(f"# TYPE {family.name} {family.type}")
         lines += [
-            f"{family.name}{s.suffix}{_labels(s.labels)} {number(s.value)}" for s in family.samples
+            f"{family.name}{s.suffix}{_labels(s.labels)} {format_number(s.value)}"
+            for s in family.samples
         ]
     return "".join(f"{line}\n" for line in lines)
 
 
-def shapes(families: Iterable[Family]) -> list[dict[str, Any]]:
-    """The same as plain values."""
+def families_json(families: Iterable[Family]) -> list[dict[str, Any]]:
+    """Return the families as plain values."""
     return [
         {
             "name": family.name,
             "type": family.type,
             "help": family.help,
             "samples": [
-                {"name": family.name + s.suffix, "labels": dict(s.labels), "value": _value(s.value)}
+                {
+                    "name": family.name + s.suffix,
+                    "labels": dict(s.labels),
+                    "value": _json_number(s.value),
+                }
                 for s in family.samples
             ],
         }
@@ -78,34 +85,34 @@ def shapes(families: Iterable[Family]) -> list[dict[str, Any]]:
     ]
 
 
-def families(told: Iterable[Mapping[str, Any]]) -> list[Family]:
-    """Out of such values. Raises KeyError, TypeError or ValueError for what is none."""
+def parse_families(values: Iterable[Mapping[str, Any]]) -> list[Family]:
+    """Return the families of `families_json`. Raises KeyError, TypeError, ValueError, AttributeError."""
     return [
         Family(
-            str(given["name"]),
-            given["type"],
-            str(given["help"]),
+            str(family["name"]),
+            family["type"],
+            str(family["help"]),
             [
-                Sample(s["labels"], float(s["value"]), s["name"].removeprefix(given["name"]))
-                for s in given["samples"]
+                Sample(s["labels"], float(s["value"]), s["name"].removeprefix(family["name"]))
+                for s in family["samples"]
             ],
         )
-        for given in told
+        for family in values
     ]
 
 
-def _value(value: float) -> float | str:
-    """JSON has no word for what is no number."""
-    return value if -MOST <= value <= MOST else number(value)
+def _json_number(value: float) -> float | str:
+    """Return a string for NaN and the infinities, which JSON does not have."""
+    return value if -MOST <= value <= MOST else format_number(value)
 
 
-def comment(words: str) -> str:
-    """A line for people. HELP and TYPE as its first word would be taken for more than that."""
-    return f"# note: {_escaped(words)}\n"
+def render_comment(words: str) -> str:
+    """Return a comment line. Its first word must not be HELP or TYPE."""
+    return f"# note: {_escape(words)}\n"
 
 
-def number(value: float) -> str:
-    """As Go reads it, which has its own words for what is no number."""
+def format_number(value: float) -> str:
+    """Return the number as Go reads it, with its words for NaN and the infinities."""
     if not -MOST <= value <= MOST:
         return "+Inf" if value > 0 else "-Inf" if value < 0 else "NaN"
     return str(int(value)) if value == int(value) and abs(value) < 1e15 else repr(float(value))
@@ -114,18 +121,18 @@ def number(value: float) -> str:
 def _labels(labels: Labels) -> str:
     if not labels:
         return ""
-    pairs = (f'{name}="{_quoted(value)}"' for name, value in labels.items())
+    pairs = (f'{name}="{_quote(value)}"' for name, value in labels.items())
     return "{" + ",".join(pairs) + "}"
 
 
-def _escaped(words: str) -> str:
-    return _plain(words).replace("\\", "\\\\").replace("\n", "\\n")
+def _escape(words: str) -> str:
+    return _to_utf8(words).replace("\\", "\\\\").replace("\n", "\\n")
 
 
-def _quoted(value: str) -> str:
-    return _escaped(value).replace('"', '\\"')
+def _quote(value: str) -> str:
+    return _escape(value).replace('"', '\\"')
 
 
-def _plain(words: str) -> str:
-    """What no UTF-8 can hold is shown as its code."""
+def _to_utf8(words: str) -> str:
+    """Replace lone surrogates by their code."""
     return words.encode("utf-8", "backslashreplace").decode()

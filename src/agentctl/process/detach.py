@@ -1,8 +1,8 @@
-"""Goes on where an agent cannot reach us, when that agent is to end and we run in its own shell.
+"""Move a stop out of the reach of the agent that it stops, if agentctl runs in that agent's own shell.
 
-An agent that is told to end kills its commands, some by their process group (Pi), some by walking down
-from itself (Claude Code): we would be gone before the work is done. So the work goes on in a process
-that is in no such group and below no such parent; the one that was called waits, if it is left alone.
+An agent that receives a signal kills its commands: Pi by their process group, Claude Code by walking
+down from itself. Both would kill agentctl before the stop is complete. So a detached process does the
+work: it is in another process group and has another parent. The calling process waits for it.
 """
 
 from __future__ import annotations
@@ -11,46 +11,46 @@ import os
 import sys
 from collections.abc import Callable
 
-_called: list[int] = []  # the process that waits for this one, if we have stepped aside
+_caller: list[int] = []  # the process that waits for this one, if this one is detached
 
 
-def us() -> int:
-    """The process that a person or a shell has called: we, or the one that waits for us."""
-    return _called[0] if _called else os.getpid()
+def calling_pid() -> int:
+    """Return the pid that the user or a shell started: this process, or the one that waits for it."""
+    return _caller[0] if _caller else os.getpid()
 
 
-def run(work: Callable[[], int]) -> int:
-    """The exit code of `work`; 1 if it has left none."""
+def run_detached(work: Callable[[], int]) -> int:
+    """Return the exit code of `work`, or 1 if the detached process died without one."""
     sys.stdout.flush()
     sys.stderr.flush()
-    called_as = os.getpid()
-    told, tell = os.pipe()
-    between = os.fork()
-    if between:
-        os.close(tell)
-        os.waitpid(between, 0)
-        said = os.read(told, 1)
-        os.close(told)
-        return said[0] if said else 1
+    caller = os.getpid()
+    reader, writer = os.pipe()
+    child = os.fork()
+    if child:
+        os.close(writer)
+        os.waitpid(child, 0)
+        code = os.read(reader, 1)
+        os.close(reader)
+        return code[0] if code else 1
     os.setsid()
     if os.fork():
-        os._exit(0)  # so that nobody finds the other one below us
-    _go_on(work, called_as, tell)
-    return 1  # never: for the reader of types
+        os._exit(0)  # the detached process gets another parent
+    _work_and_exit(work, caller, writer)
+    return 1  # not reached
 
 
-def _go_on(work: Callable[[], int], called_as: int, tell: int) -> None:
-    _called.append(called_as)
+def _work_and_exit(work: Callable[[], int], caller: int, writer: int) -> None:
+    _caller.append(caller)
     code = 1
     try:
         code = work()
         sys.stdout.flush()
-    except BrokenPipeError:  # whoever listened was the agent, or its shell
+    except BrokenPipeError:  # the agent or its shell was reading, and has ended
         pass
-    except Exception:  # noqa: BLE001 - above us is the whole program, which goes on in the other process
+    except Exception:  # noqa: BLE001 - the frames above belong to the calling process
         sys.excepthook(*sys.exc_info())
     try:
-        os.write(tell, bytes([code]))
-    except BrokenPipeError:  # the one that waits was ended with the agent
+        os.write(writer, bytes([code]))
+    except BrokenPipeError:  # the caller was killed with the agent
         pass
     os._exit(code)

@@ -1,5 +1,5 @@
-"""Handles on several processes at once: opened before the first signal, so that each signal reaches the
-process that was meant, whoever its parent or its pid's next owner may be by then."""
+"""Handles on several processes at once. They are opened before the first signal, so that each signal
+reaches the intended process even if it gets another parent, or its pid another process."""
 
 from __future__ import annotations
 
@@ -9,26 +9,25 @@ from collections.abc import Callable, Iterable, Sequence
 from signal import SIGCONT, SIGKILL, Signals
 
 from agentctl.errors import Forbidden, Gone
-from agentctl.process.kinship import Left, command_of
+from agentctl.process.relatives import RemainingProcess, command_line
 from agentctl.system import proc
-from agentctl.system.identity import ProcessIdentity
 from agentctl.system.pidfd import LONGEST, Handle
-from agentctl.system.proc import Process
+from agentctl.system.proc import Process, ProcessIdentity
 
 NOT_OURS = "another user's process"
-DEATH = 5.0  # seconds that KILL may take: the kernel has to let go of what the process held
+DEATH = 5.0  # seconds that KILL may take: the kernel first releases what the process holds
 
 
-class Targets:
+class ProcessHandles:
     """Use as a context manager."""
 
     def __init__(self) -> None:
         self._handles: dict[ProcessIdentity, Handle] = {}
         self._names: dict[ProcessIdentity, str] = {}
         self._commands: dict[ProcessIdentity, str] = {}
-        self._refused: dict[ProcessIdentity, str] = {}
+        self._refusals: dict[ProcessIdentity, str] = {}
 
-    def __enter__(self) -> Targets:
+    def __enter__(self) -> ProcessHandles:
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -40,55 +39,55 @@ class Targets:
         return frozenset(self._handles)
 
     def open(self, processes: Iterable[Process]) -> int:
-        """How many of these are new, and alive."""
+        """Open handles on living processes. Return how many of them are new."""
         before = len(self._handles)
         for process in processes:
             if process.identity not in self._handles:
                 self._open(process)
         return len(self._handles) - before
 
-    def name(self, processes: Sequence[Process]) -> None:
-        """Those that belong here and are not ours to end: signalled never, told as survivors."""
+    def open_unsignalled(self, processes: Sequence[Process]) -> None:
+        """Open handles on another user's processes: they get no signal, and count as survivors."""
         for process in processes:
-            self._refused[process.identity] = NOT_OURS
+            self._refusals[process.identity] = NOT_OURS
         self.open(processes)
 
-    def living(self) -> list[Handle]:
-        """Those that have not ended, but for those we may not end."""
+    def list_living(self) -> list[Handle]:
+        """Return the handles on processes that live and that we may signal."""
         return [
             handle
             for identity, handle in self._handles.items()
-            if identity not in self._refused and not handle.wait(0)
+            if identity not in self._refusals and not handle.wait(0)
         ]
 
     def signal(self, number: Signals) -> int:
-        """To all that live. How many it reached."""
-        return sum([self._signal(handle, number) for handle in self.living()])
+        """Signal all living processes. Return how many the signal reached."""
+        return sum([self._signal(handle, number) for handle in self.list_living()])
 
     def wait(self, seconds: float) -> bool:
-        """Whether all have ended; returns at once when they have."""
+        """Return True as soon as all processes have ended, False after that many seconds."""
         deadline = time.monotonic() + seconds
-        poller, left = select.poll(), {}
-        for handle in self.living():
-            left[handle.fileno()] = handle
+        poller, living = select.poll(), {}
+        for handle in self.list_living():
+            living[handle.fileno()] = handle
             poller.register(handle, select.POLLIN)
-        while left:
+        while living:
             rest = max(0.0, deadline - time.monotonic()) * 1000
-            ended = poller.poll(min(rest, LONGEST))
-            if not ended:
+            ready = poller.poll(min(rest, LONGEST))
+            if not ready:
                 return False
-            for fd, _ in ended:
-                poller.unregister(left.pop(fd))
+            for fd, _ in ready:
+                poller.unregister(living.pop(fd))
         return True
 
-    def ended(self) -> int:
+    def count_ended(self) -> int:
         return sum(handle.wait(0) for handle in self._handles.values())
 
-    def survivors(self) -> tuple[Left, ...]:
+    def list_survivors(self) -> tuple[RemainingProcess, ...]:
         return tuple(
-            Left(
+            RemainingProcess(
                 identity.pid,
-                f"{self._names[identity]}: {self._refused.get(identity) or _state(identity)}",
+                f"{self._names[identity]}: {self._refusals.get(identity) or _describe_state(identity)}",
                 self._commands[identity],
             )
             for identity, handle in self._handles.items()
@@ -98,39 +97,39 @@ class Targets:
     def _open(self, process: Process) -> None:
         try:
             handle = Handle(process.identity)
-        except Gone:  # it has ended by itself since the table was read
+        except Gone:  # the process has ended since the table was read
             return
         if handle.wait(0):  # a zombie: nothing to end
             handle.close()
             return
         self._handles[process.identity] = handle
         self._names[process.identity] = process.comm
-        self._commands[process.identity] = command_of(process)  # now: later there may be none to ask
+        self._commands[process.identity] = command_line(process)  # a process that ends loses it
 
     def _signal(self, handle: Handle, number: Signals) -> bool:
         try:
             handle.signal(number)
-            process = proc.current(handle.identity)
-            if process is not None and process.state in "Tt":  # suspended: it acts on none but KILL
+            process = proc.find_process(handle.identity)
+            if process is not None and process.state in "Tt":  # a suspended process acts only on KILL
                 handle.signal(SIGCONT)
         except Gone:
             return False
         except Forbidden:
-            self._refused[handle.identity] = NOT_OURS
+            self._refusals[handle.identity] = NOT_OURS
             return False
         return True
 
 
 def kill_all(find: Callable[[frozenset[ProcessIdentity]], Iterable[Process]]) -> None:
-    """Until a look finds none but those known by then: `find` is given these."""
-    with Targets() as targets:
-        while targets.open(find(targets.identities)):
-            targets.signal(SIGKILL)
-            targets.wait(DEATH)
+    """Kill processes until `find` returns no new ones. `find` receives those that it returned before."""
+    with ProcessHandles() as handles:
+        while handles.open(find(handles.identities)):
+            handles.signal(SIGKILL)
+            handles.wait(DEATH)
 
 
-def _state(identity: ProcessIdentity) -> str:
-    process = proc.current(identity)
+def _describe_state(identity: ProcessIdentity) -> str:
+    process = proc.find_process(identity)
     if process is not None and process.state == "D":
         return "stuck in the kernel, as on a file system that does not answer"
     return "does not end"

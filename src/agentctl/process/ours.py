@@ -1,5 +1,5 @@
-"""The processes of our own that stand behind a launch, as they are written on a command line: the shim,
-and what it starts. For those who start them, and those who must not take them for an agent's tools."""
+"""The programs of our own that stand behind a launch: their command lines, for the code that starts them
+and the code that must not take them for an agent's tools."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 import agentctl
 
-# Variables by which all that a launch starts is known, and all that a hook of it starts (LAUNCH/HOOK).
+# Variables that mark all processes of a launch, and all processes of one of its hooks (LAUNCH/HOOK).
 LAUNCH = "AGENTCTL_LAUNCH_ID"
 HOOK = "AGENTCTL_HOOK"
 
@@ -21,36 +21,37 @@ EXPIRE = "agentctl.fuses.expire"
 NAMES = {
     FINISH: "finish",
     EXPIRE: "expire",
-    # as shims write them that were started before the packages moved
+    # in shims that were started before the packages moved
     "agentctl.control.finish": "finish",
     "agentctl.control.expire": "expire",
 }
-# What is ignored is inherited: each of our programs starts with the default for all of these.
+# A child inherits ignored signals: each of our programs starts with the defaults of all of these.
 ALL_SIGNALS = frozenset(signal.valid_signals()) - {signal.SIGKILL, signal.SIGSTOP}
 DAEMON = "from agentctl.daemon.__main__ import main; main()"
+_ADD_PACKAGE = f"import sys; sys.path.insert(0, {PACKAGE!r})"
 
 
-def shim(*descriptors: int) -> list[str]:
-    """Imported, not run as a script: a script is compiled anew at every start."""
+def shim_command(*descriptors: int) -> list[str]:
+    """Return the command line of a shim. It imports its module: a script is compiled at every start."""
     program = f"import sys; sys.path.insert(0, {PACKAGE + '/agentctl/launch/shim'!r}); {SHIM}"
     return [sys.executable, "-I", "-S", "-c", program, *map(str, descriptors)]
 
 
-def other(module: str, *words: str) -> list[str]:
-    """Another process of this very agentctl, wherever it was started from."""
-    found = f"import sys; sys.path.insert(0, {PACKAGE!r})"
-    return [sys.executable, "-I", "-c", f"{found}; from {module} import main; main()", *words]
+def module_command(module: str, *words: str) -> list[str]:
+    """Return the command line that runs `main` of a module of this installation."""
+    program = f"{_ADD_PACKAGE}; from {module} import main; main()"
+    return [sys.executable, "-I", "-c", program, *words]
 
 
-def daemon(*words: str) -> list[str]:
-    """The daemon of this very agentctl. Not isolated: a person may have adapters
-    in a site of their own."""
-    found = f"import sys; sys.path.insert(0, {PACKAGE!r})"
-    return [sys.executable, "-P", "-c", f"{found}; {DAEMON}", *words]
+def daemon_command(*words: str) -> list[str]:
+    """Return the command line of the daemon. Not isolated (-I): the user may have adapters in the user
+    site."""
+    return [sys.executable, "-P", "-c", f"{_ADD_PACKAGE}; {DAEMON}", *words]
 
 
-def called(argv: Sequence[str]) -> str:
-    """Which of ours these words call: `shim`, `finish`, `expire`, `daemon`; empty: none."""
+def identify_program(argv: Sequence[str]) -> str:
+    """Return which of our programs these arguments start: `shim`, `finish`, `expire`, `daemon`, or an
+    empty string."""
     if tuple(argv[1:4]) == ("-I", "-S", "-c") and argv[4:5] and argv[4].endswith(SHIM):
         return "shim"
     if tuple(argv[1:3]) == ("-I", "-c") and argv[3:4]:

@@ -1,5 +1,5 @@
-"""Real agents, played offline: a room of their own, a model that follows a script, a private home.
+"""Rehearsals: real agents run offline, in a sandbox with a scripted model and a private home.
 
-`agentctl doctor --live` rehearses the agents a person has installed; `tests/real/` proves our claims on
-pinned ones. Nothing in here decides a status: it makes real agents do known things.
+`agentctl doctor --live` rehearses the installed agents; `tests/real/` uses the same parts with pinned
+versions. No code here decides a status: it makes real agents do known things.
 """

@@ -1,8 +1,8 @@
 """Two acts with one agent: at its terminal, and launched by agentctl. Each takes it from state to state.
 
-Before every step the driver *knows* what is true (the model's journal, the kernel, the screen); then it
-looks whether agentctl tells the same, by the signals it should. What does not come in time is reported
-with the agent's last words, and ends the act.
+At every step the driver *knows* what is true, from the model's journal, the kernel and the screen. Then
+it checks that agentctl shows the same, for the expected reasons. A step that is not reached in time is
+reported with the last lines of the agent, and ends the act.
 """
 
 from __future__ import annotations
@@ -14,28 +14,30 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 from agentctl.errors import SourceError
-from agentctl.rehearsal.expect import Act, Expected, Step, Telling
-from agentctl.rehearsal.follow import SETTLE, Sight, family
+from agentctl.named_tuple import NamedTuple
 from agentctl.rehearsal.model.journal import Kind
 from agentctl.rehearsal.model.server import Model
 from agentctl.rehearsal.recipe import Recipe
-from agentctl.rehearsal.report import not_reached, reached
+from agentctl.rehearsal.report import report_not_reached, report_reached
+from agentctl.rehearsal.signals import Act, Expectation, Expected, Step
 from agentctl.rehearsal.terminal import Terminal
-from agentctl.rehearsal.tool_command import Errand
+from agentctl.rehearsal.tool_command import ToolCommand
+from agentctl.rehearsal.tracker import SETTLE, Tracker, find_descendants
 from agentctl.system import proc
 from agentctl.system.pidfd import Handle
 
-MARK = {"terminal": "rehearsal-one", "headless": "rehearsal-two"}  # in the prompt: whose request is it
-AGAIN = 2.0  # seconds after which Enter is pressed once more: some take a quick one for part of a paste
-LAST_WORDS = 12  # lines
+# In the prompt: they tell which act a request belongs to.
+MARK = {"terminal": "rehearsal-one", "headless": "rehearsal-two"}
+AGAIN = 2.0  # seconds until Enter is pressed again: some agents take a quick one for part of a paste
+LAST_LINES = 12
 LAUNCHER = "import sys; sys.path[:] = {}; from agentctl.__main__ import main; sys.exit(main())"
 
 
 class Scene(NamedTuple):
-    """All that the acts play with."""
+    """What both acts use."""
 
     recipe: Recipe
     expected: Expected
@@ -43,68 +45,70 @@ class Scene(NamedTuple):
     work: str
     environ: Mapping[str, str]
     model: Model
-    patience: float  # seconds that a step may take to come
-    tell: Callable[[dict[str, Any]], None]
+    patience: float  # seconds that a step may take
+    show: Callable[[dict[str, Any]], None]
 
 
-class _Lost(Exception):
-    """A step did not come."""
+class _NotReached(Exception):
+    """A step was not reached: the act ends."""
 
 
-def at_its_terminal(scene: Scene) -> None:
+def play_at_terminal(scene: Scene) -> None:
+    """Start the agent in a terminal and use it as a user would."""
     steps, recipe = scene.expected.terminal, scene.recipe
     environ = {**scene.environ, **scene.expected.environ}
     terminal = Terminal([scene.binary, *recipe.interactive], environ, scene.work)
-    errand = Errand(scene.work)
-    play = _Play(scene, "terminal", steps, Sight(recipe.adapter, terminal.pid))
-    play.last_words = lambda: _words_of(terminal)
+    tool = ToolCommand(scene.work)
+    play = _Play(scene, "terminal", steps, Tracker(recipe.adapter, terminal.pid))
+    play.last_lines = lambda: _read_last_lines(terminal)
     try:
-        play.step("start", terminal.shows(recipe.ready, scene.patience))
-        call = scene.expected.call.replace("{command}", errand.daring)
-        play.step("work", _says(terminal, play, f"{play.mark} [[gate={play.mark}]]{call}"))
+        play.step("start", terminal.wait_for(recipe.ready, scene.patience))
+        call = scene.expected.call.replace("{command}", tool.writing_command)
+        play.step("work", _send_prompt(terminal, play, f"{play.mark} [[gate={play.mark}]]{call}"))
         scene.model.open(play.mark)
         if "permission" in steps:
-            play.step("permission", terminal.shows(scene.expected.wanted, scene.patience))
-            play.step("tool", _allowed(terminal, errand, scene))
+            play.step("permission", terminal.wait_for(scene.expected.question, scene.patience))
+            play.step("tool", _allow_tool(terminal, tool, scene))
         else:
-            play.step("tool", errand.begun(scene.patience))
-        errand.finish()
-        play.step("idle", play.heard("answered"))
+            play.step("tool", tool.wait_for_start(scene.patience))
+        tool.finish()
+        play.step("idle", play.wait_for_note("answered"))
         for word in recipe.leave:
             _send(terminal, word, recipe.enter)
-        play.step("end", _ends(terminal.process, scene.patience))
-    except _Lost:
+        play.step("end", _wait_for_exit(terminal.process, scene.patience))
+    except _NotReached:
         pass
     finally:
-        errand.finish()
-        _end_all(terminal.pid)
+        tool.finish()
+        _kill_all(terminal.pid)
         terminal.close()
 
 
-def launched(scene: Scene) -> None:
-    """By `agentctl launch`, as a person would: the id that it prints must be the session's."""
-    play = _Play(scene, "headless", scene.expected.headless, Sight(scene.recipe.adapter))
-    done = _launch(scene, f"{play.mark} [[gate={play.mark}]] hello")
-    play.last_words = done.stderr.splitlines
+def play_launch(scene: Scene) -> None:
+    """Start the agent by `agentctl launch`, as a user would. The id that it prints must be the id of the
+    session."""
+    play = _Play(scene, "headless", scene.expected.headless, Tracker(scene.recipe.adapter))
+    launch = _launch(scene, f"{play.mark} [[gate={play.mark}]] hello")
+    play.last_lines = launch.stderr.splitlines
     try:
-        if done.returncode == 0:
-            play.sight.session_id = json.loads(done.stdout)["sessions"][0]["id"]
-        play.step("work", done.returncode == 0 and play.heard("held"))
+        if launch.returncode == 0:
+            play.tracker.session_id = json.loads(launch.stdout)["sessions"][0]["id"]
+        play.step("work", launch.returncode == 0 and play.wait_for_note("held"))
         scene.model.open(play.mark)
-        play.step("end", play.heard("answered"), settle=scene.patience)
-    except _Lost:
+        play.step("end", play.wait_for_note("answered"), settle=scene.patience)
+    except _NotReached:
         pass
 
 
 def _launch(scene: Scene, prompt: str) -> subprocess.CompletedProcess[str]:
-    """Run without PYTHONPATH, which the agent would inherit."""
+    """Run `agentctl launch` without PYTHONPATH, which the agent would inherit."""
     name = scene.recipe.adapter
-    found = f"AGENTCTL_ADAPTER_{name.replace('-', '_').upper()}_BINARY"
+    variable = f"AGENTCTL_ADAPTER_{name.replace('-', '_').upper()}_BINARY"
     command = [sys.executable, "-c", LAUNCHER.format(sys.path), "launch", name, "-p", prompt, "--json"]
     try:
         return subprocess.run(
             command,
-            env={**scene.environ, found: scene.binary},
+            env={**scene.environ, variable: scene.binary},
             cwd=scene.work,
             stdin=subprocess.DEVNULL,
             capture_output=True,
@@ -113,34 +117,37 @@ def _launch(scene: Scene, prompt: str) -> subprocess.CompletedProcess[str]:
             check=False,
         )
     except subprocess.TimeoutExpired:
-        words = f"agentctl launch printed no id within {scene.patience:g} s"
-        return subprocess.CompletedProcess(command, 1, "", words)
+        message = f"agentctl launch printed no id within {scene.patience:g} s"
+        return subprocess.CompletedProcess(command, 1, "", message)
 
 
 class _Play:
-    """One act: its steps, told one by one."""
+    """One act: it takes the steps and shows the result of each one."""
 
-    def __init__(self, scene: Scene, act: Act, steps: Mapping[Step, Telling], sight: Sight) -> None:
-        self.scene, self.act, self.steps, self.sight = scene, act, steps, sight
+    def __init__(
+        self, scene: Scene, act: Act, steps: Mapping[Step, Expectation], tracker: Tracker
+    ) -> None:
+        self.scene, self.act, self.steps, self.tracker = scene, act, steps, tracker
         self.mark = MARK[act]
-        self.last_words: Callable[[], list[str]] = list
+        self.last_lines: Callable[[], list[str]] = list
         self._since = time.monotonic()
 
-    def step(self, step: Step, came: bool, *, settle: float = SETTLE) -> None:
-        """`came`: what we know to be true now, or that it did not come. `settle`: seconds in which it
-        must then be told."""
-        telling = self.steps[step]
-        if not came:
-            waited = time.monotonic() - self._since
-            said = [line for line in self.last_words() if line.strip()][-LAST_WORDS:]
-            self.scene.tell(not_reached(self.act, step, telling, said, waited))
-            raise _Lost
-        sighting = self.sight.until(telling, min(settle, self.scene.patience))
-        self.scene.tell(reached(self.act, step, telling, sighting))
+    def step(self, step: Step, is_true: bool, *, settle: float = SETTLE) -> None:
+        """Check that agentctl shows this step within `settle` seconds. `is_true`: we know that the agent
+        has reached it. Raises _NotReached if it has not."""
+        expectation = self.steps[step]
+        if not is_true:
+            seconds = time.monotonic() - self._since
+            lines = [line for line in self.last_lines() if line.strip()][-LAST_LINES:]
+            self.scene.show(report_not_reached(self.act, step, expectation, lines, seconds))
+            raise _NotReached
+        sighting = self.tracker.wait_until(expectation, min(settle, self.scene.patience))
+        self.scene.show(report_reached(self.act, step, expectation, sighting))
         self._since = time.monotonic()
 
-    def heard(self, kind: Kind, seconds: float | None = None) -> bool:
-        """Waits for the model's note on this act's prompt."""
+    def wait_for_note(self, kind: Kind, seconds: float | None = None) -> bool:
+        """Wait until the model's journal has this note on the prompt of this act. Return False if it
+        does not come."""
         try:
             self.scene.model.journal.wait(kind, self.mark, deadline=seconds or self.scene.patience)
         except TimeoutError:
@@ -148,36 +155,39 @@ class _Play:
         return True
 
 
-def _says(terminal: Terminal, play: _Play, prompt: str) -> bool:
-    """Types a prompt and sends it; whether the model stands at its gate then."""
+def _send_prompt(terminal: Terminal, play: _Play, prompt: str) -> bool:
+    """Type a prompt and send it. Return True when the model holds its answer at the gate."""
     scene = play.scene
     _send(terminal, prompt, "", seconds=scene.patience)
     end = time.monotonic() + scene.patience
-    while time.monotonic() < end and not terminal.closed:
+    while time.monotonic() < end and not terminal.is_closed:
         terminal.type(scene.recipe.enter)
-        if play.heard("asked", AGAIN):
-            return play.heard("held")
+        if play.wait_for_note("asked", AGAIN):
+            return play.wait_for_note("held")
     return False
 
 
-def _allowed(terminal: Terminal, errand: Errand, scene: Scene) -> bool:
-    """Grants what is asked for; whether the command runs then. A new dialog may miss the first key."""
+def _allow_tool(terminal: Terminal, tool: ToolCommand, scene: Scene) -> bool:
+    """Answer the permission prompt with yes. Return True when the command runs. A new dialog may miss
+    the first key."""
     end = time.monotonic() + scene.patience
-    while time.monotonic() < end and not terminal.closed:
-        if terminal.shows(scene.expected.wanted, 0):
+    while time.monotonic() < end and not terminal.is_closed:
+        if terminal.wait_for(scene.expected.question, 0):
             terminal.type(scene.expected.allow)
-        if errand.begun(AGAIN):
+        if tool.wait_for_start(AGAIN):
             return True
     return False
 
 
 def _send(terminal: Terminal, text: str, enter: str, seconds: float = AGAIN) -> None:
     terminal.type(text)
-    terminal.shows(re.escape(text[:12]), seconds)  # who draws is ready for Enter
+    terminal.wait_for(
+        re.escape(text[:12]), seconds
+    )  # an agent that has drawn the text is ready for Enter
     terminal.type(enter)
 
 
-def _ends(process: subprocess.Popen[bytes], seconds: float) -> bool:
+def _wait_for_exit(process: subprocess.Popen[bytes], seconds: float) -> bool:
     try:
         process.wait(seconds)
     except subprocess.TimeoutExpired:
@@ -185,18 +195,18 @@ def _ends(process: subprocess.Popen[bytes], seconds: float) -> bool:
     return True
 
 
-def _words_of(terminal: Terminal) -> list[str]:
-    """What it shows, and how it ended if it has."""
-    shown = terminal.screen().splitlines()
-    if not terminal.closed or not _ends(terminal.process, AGAIN):
-        return shown
-    return [*shown, f"(it has ended, exit code {terminal.process.returncode})"]
+def _read_last_lines(terminal: Terminal) -> list[str]:
+    """Return the lines of the screen, and the exit code if the agent has ended."""
+    lines = terminal.read_screen().splitlines()
+    if not terminal.is_closed or not _wait_for_exit(terminal.process, AGAIN):
+        return lines
+    return [*lines, f"(it has ended, exit code {terminal.process.returncode})"]
 
 
-def _end_all(root: int) -> None:
-    """Whatever is left of what we started; the room would end it anyway, the next act begins alone."""
+def _kill_all(root: int) -> None:
+    """Kill what is left of the processes that we started, so that the next act begins with none."""
     table = proc.read_table()
-    for pid in family(root) & table.keys():
+    for pid in find_descendants(root) & table.keys():
         try:
             with Handle(table[pid].identity) as handle:
                 handle.signal(signal.SIGKILL)

@@ -1,63 +1,63 @@
-"""How a real agent is made to talk to our model from a private home: what to write, which words to say.
+"""How to run a real agent against our model in a private home: its settings, environment and arguments.
 
 One recipe per agent, in `recipes/`, found by the adapter's name. No recipe holds a credential: the key
-is the word "none", and the room has no way out.
+is the word "none", and the sandbox has no network.
 """
 
 from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
-from typing import NamedTuple
 
 from agentctl.errors import Unsupported
+from agentctl.named_tuple import NamedTuple
 
 KEY = "none"
 COMMON = {"TERM": "xterm-256color", "LANG": "C.UTF-8", "SHELL": "/bin/bash"}
 
 
 class Place(NamedTuple):
-    """Where an agent is rehearsed."""
+    """The directories and the model of one rehearsal."""
 
     home: str  # private and empty
     work: str  # the directory it works in
     model: str  # http://127.0.0.1:PORT
-    trusted: tuple[str, ...] = ()  # further directories that it may work in without asking
+    trusted: tuple[str, ...] = ()  # more directories in which the agent may work without asking
 
 
 class Recipe(NamedTuple):
-    """Words come without the command itself."""
+    """How to run one agent. Arguments come without the program itself."""
 
     adapter: str
-    furnish: Callable[[Place], Mapping[str, str]]  # writes its settings, returns its environment
-    headless: Callable[[str], list[str]]  # one turn on this prompt, then it ends; stdin is empty
-    interactive: tuple[str, ...]  # waits for a person at its prompt
-    ready: str  # a pattern that its screen shows when it can take a prompt
-    enter: str = "\r"  # the key that sends what was typed
-    leave: tuple[str, ...] = ()  # what a person types to end it, each followed by `enter`
+    furnish: Callable[[Place], Mapping[str, str]]  # writes its settings and returns its environment
+    headless: Callable[[str], list[str]]  # arguments for one turn on this prompt; stdin is empty
+    interactive: tuple[str, ...]  # arguments to wait for a user at its prompt
+    ready: str  # a pattern on its screen when it can take a prompt
+    enter: str = "\r"  # the key that sends the text
+    leave: tuple[str, ...] = ()  # what a user types to end it, each followed by `enter`
 
 
 def recipe_for(adapter: str) -> Recipe:
-    """Raises Unsupported for an agent that nobody wrote one for."""
+    """Return the recipe of this adapter. Raises Unsupported if there is none."""
     module = f"agentctl.rehearsal.recipes.{adapter.replace('-', '_')}"
     try:
-        found: Recipe = __import__(module, fromlist=["RECIPE"]).RECIPE
+        recipe: Recipe = __import__(module, fromlist=["RECIPE"]).RECIPE
     except ModuleNotFoundError as error:
         if error.name != module:
             raise
-        raise Unsupported(adapter, "nobody has written down how to rehearse it") from None
-    return found
+        raise Unsupported(adapter, "there is no recipe to rehearse it") from None
+    return recipe
 
 
-def environment(recipe: Recipe, place: Place, path: str) -> dict[str, str]:
-    """All that the agent is told; nothing of ours leaks into it."""
+def make_environment(recipe: Recipe, place: Place, path: str) -> dict[str, str]:
+    """Return the whole environment of the agent: nothing of ours gets into it."""
     os.makedirs(os.path.join(place.home, "tmp"), exist_ok=True)
     private = {"HOME": place.home, "TMPDIR": os.path.join(place.home, "tmp"), "PATH": path}
     return {**COMMON, **private, **recipe.furnish(place)}
 
 
-def write(place: Place, name: str, text: str) -> str:
-    """A file in the private home."""
+def write_file(place: Place, name: str, text: str) -> str:
+    """Write a file in the private home. Return its path."""
     path = os.path.join(place.home, name)
     os.makedirs(os.path.dirname(path), exist_ok=True)
     with open(path, "w", encoding="utf-8") as file:

@@ -1,62 +1,64 @@
-"""What a rehearsal says of each step, as plain values: one JSON line each. The shape is in wire/."""
+"""The report of each step of a rehearsal: plain values, one JSON line each. Their shape is in
+wire/doctor."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Any
 
-from agentctl.rehearsal.expect import Act, Heard, Step, Telling
-from agentctl.rehearsal.follow import Sighting
+from agentctl.rehearsal.signals import Act, Expectation, SignalResult, Step
+from agentctl.rehearsal.tracker import Sighting
 from agentctl.wire import session as shapes
 
 
-def reached(act: Act, step: Step, telling: Telling, sighting: Sighting) -> dict[str, Any]:
-    session, compared, seconds = sighting
+def report_reached(act: Act, step: Step, expectation: Expectation, sighting: Sighting) -> dict[str, Any]:
+    """Return the report of a step that the agent reached: what agentctl showed of it."""
+    session, comparison, seconds = sighting
     return {
         "act": act,
         "step": step,
-        "state": "as expected" if compared.as_expected else "drifted",
-        "expected": telling.status,
-        "blind": telling.blind,
+        "state": "as expected" if comparison.is_as_expected else "drifted",
+        "expected": expectation.status,
+        "blind": expectation.is_blind,
         "told": session.verdict.status if session else None,
         "reason": session.verdict.reason if session else None,
-        "differs": list(compared.differs),
-        "signals": [_signal(heard) for heard in compared.heard],
-        "problems": [shapes.problem(problem) for problem in compared.problems],
-        "evidence": shapes.session(session)["evidence"] if session else [],
+        "differs": list(comparison.differs),
+        "signals": [_report_signal(result) for result in comparison.results],
+        "problems": [shapes.dump_problem(problem) for problem in comparison.problems],
+        "evidence": shapes.dump_session(shapes.wire_session(session))["evidence"] if session else [],
         "said": [],
         "seconds": round(seconds, 3),
     }
 
 
-def not_reached(
-    act: Act, step: Step, telling: Telling, said: Sequence[str], seconds: float
+def report_not_reached(
+    act: Act, step: Step, expectation: Expectation, lines: Sequence[str], seconds: float
 ) -> dict[str, Any]:
-    """`said`: the agent's last words."""
+    """Return the report of a step that the agent did not reach, with its last lines."""
     return {
         "act": act,
         "step": step,
         "state": "not reached",
-        "expected": telling.status,
-        "blind": telling.blind,
+        "expected": expectation.status,
+        "blind": expectation.is_blind,
         "told": None,
         "reason": None,
         "differs": [],
         "signals": [],
         "problems": [],
         "evidence": [],
-        "said": list(said),
+        "said": list(lines),
         "seconds": round(seconds, 3),
     }
 
 
-def _signal(heard: Heard) -> dict[str, Any]:
-    found = heard.evidence
+def _report_signal(result: SignalResult) -> dict[str, Any]:
+    signal, state, evidence = result
     return {
-        "what": heard.signal.what,
-        "state": heard.state,
-        "claim": heard.signal.claim,
-        "authority": heard.signal.authority,
-        "found": shapes.evidence(found, decided=False)["note"] if found else None,
-        "address": found.address if found else None,
+        "what": signal.what,
+        "state": state,
+        "claim": signal.claim,
+        "authority": signal.authority,
+        "found": shapes.dump_evidence(evidence, decided=False)["note"] if evidence else None,
+        "address": evidence.address if evidence else None,
     }

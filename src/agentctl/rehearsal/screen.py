@@ -1,8 +1,8 @@
-"""What a terminal shows after some bytes, and what it answers to them. Pure: bytes in, replies out.
+"""A terminal's screen: what it shows after some bytes, and what it answers. Pure: bytes in, replies out.
 
-As much of a terminal as agents use: places, erasing, scrolling, wide characters. Colours are dropped.
-Agents ask where the cursor is and what the terminal can do. The pinned ones start without an answer
-too. What Codex 0.166 does need is a size: at 0 by 0, as a new pseudo-terminal has it, it shows nothing.
+It does what agents use: cursor moves, erasing, scrolling, wide characters. Colours are dropped. Agents
+ask where the cursor is and what the terminal can do; the pinned versions also start without an answer.
+Codex 0.166 needs a size: at 0 by 0, the size of a new pseudo-terminal, it shows nothing.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ import unicodedata
 from collections.abc import Callable
 
 COLUMNS, LINES = 180, 50
-CELL = (10, 20)  # pixels, width and height: some ask before they draw
+CELL = (10, 20)  # pixels, width and height: some agents ask before they draw
 
-# One piece of what a program writes: text, a control character, or a whole sequence.
+# One piece of a program's output: text, a control character, or a whole sequence.
 PIECE = re.compile(
     r"(?P<text>[^\x00-\x1f\x7f-\x9f]+)"
     r"|\x1b\[(?P<arguments>[0-?]*)(?P<between>[ -/]*)(?P<final>[@-~])"
@@ -25,7 +25,7 @@ PIECE = re.compile(
     r"|\x1b(?P<escape>[0-OQ-WYZ`-~\\=>])"
     r"|(?P<control>[\x00-\x1a\x1c-\x1f\x7f-\x9f])"
 )
-UNFINISHED = 4096  # characters of a sequence without an end, after which it is no sequence
+UNFINISHED = 4096  # characters without the end of a sequence, after which they are not one
 
 
 class Screen:
@@ -34,61 +34,61 @@ class Screen:
         self.title = ""
         self._cells = self._blank()
         self._row = self._column = 0
-        self._top, self._bottom = 0, lines - 1  # what scrolls
+        self._top, self._bottom = 0, lines - 1  # the scroll region
         self._saved = (0, 0)
-        self._aside: list[list[str]] | None = None  # the usual screen, while the other one is shown
+        self._main: list[list[str]] | None = None  # the main screen, while the alternate one is shown
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
         self._rest = ""
         self._replies: list[str] = []
 
     @property
     def text(self) -> str:
-        """What a person sees, without the blanks at the ends."""
+        """The text that a user sees, without the blanks at the ends."""
         return "\n".join("".join(line).rstrip() for line in self._cells).rstrip()
 
-    def feed(self, written: bytes) -> bytes:
-        """Takes what the program wrote; returns what a terminal would answer."""
-        self._rest += self._decoder.decode(written)
+    def feed(self, output: bytes) -> bytes:
+        """Take the output of the program. Return what a terminal would answer."""
+        self._rest += self._decoder.decode(output)
         while self._rest:
-            found = PIECE.match(self._rest)
-            if found is None:
+            piece = PIECE.match(self._rest)
+            if piece is None:
                 if len(self._rest) < UNFINISHED:
                     break
                 self._rest = self._rest[1:]
                 continue
-            self._rest = self._rest[found.end() :]
-            self._take(found)
+            self._rest = self._rest[piece.end() :]
+            self._take(piece)
         replies, self._replies = self._replies, []
         return "".join(replies).encode()
 
-    def _take(self, found: re.Match[str]) -> None:
-        if found["text"] is not None:
-            for character in found["text"]:
+    def _take(self, piece: re.Match[str]) -> None:
+        if piece["text"] is not None:
+            for character in piece["text"]:
                 self._put(character)
-        elif found["final"] is not None:
-            self._sequence(found["arguments"], found["between"], found["final"])
-        elif found["command"] is not None:
-            self._operating(found["command"])
-        elif found["string"] is not None:
-            self._device_string(found[0][1], found["string"])
-        elif found["escape"] is not None:
-            self._escape(found["escape"])
-        elif found["control"] is not None:
-            self._control(found["control"])
+        elif piece["final"] is not None:
+            self._sequence(piece["arguments"], piece["between"], piece["final"])
+        elif piece["command"] is not None:
+            self._system_command(piece["command"])
+        elif piece["string"] is not None:
+            self._device_string(piece[0][1], piece["string"])
+        elif piece["escape"] is not None:
+            self._escape(piece["escape"])
+        elif piece["control"] is not None:
+            self._control(piece["control"])
 
     # writing
 
     def _put(self, character: str) -> None:
         if unicodedata.combining(character):
             return
-        wide = unicodedata.east_asian_width(character) in ("W", "F")
-        if self._column + wide >= self.columns:
+        is_wide = unicodedata.east_asian_width(character) in ("W", "F")
+        if self._column + is_wide >= self.columns:
             self._column = 0
             self._feed_line()
         line = self._cells[self._row]
         line[self._column] = character
         self._column += 1
-        if wide:  # its second half is no character
+        if is_wide:  # the second cell holds no character
             line[self._column] = ""
             self._column += 1
 
@@ -126,13 +126,13 @@ class Screen:
             self._row = min(self.lines - 1, self._row + 1)
 
     def _scroll(self, count: int, start: int | None = None) -> None:
-        """Lines leave at the top for a positive count, else at the bottom."""
+        """Scroll up for a positive count, down for a negative one."""
         top = self._top if start is None else start
         count = max(-self.lines, min(self.lines, count))
         part = self._cells[top : self._bottom + 1]
         new = [[" "] * self.columns for _ in range(min(abs(count), len(part)))]
-        kept = part[count:] + new if count > 0 else new + part[:count]
-        self._cells[top : self._bottom + 1] = kept[: len(part)]
+        scrolled = part[count:] + new if count > 0 else new + part[:count]
+        self._cells[top : self._bottom + 1] = scrolled[: len(part)]
 
     def _blank(self) -> list[list[str]]:
         return [[" "] * self.columns for _ in range(self.lines)]
@@ -145,7 +145,7 @@ class Screen:
             return
         numbers = [int(n) if n.isdecimal() else 0 for n in re.split("[;:]", arguments)]
         first = numbers[0]
-        many = max(1, first)
+        count = max(1, first)
         line = self._cells[self._row]
         if (move := _MOVES.get(final)) is not None:
             row, column = move(self._row, self._column, numbers)
@@ -159,29 +159,29 @@ class Screen:
             ]
             line[start:end] = [" "] * (end - start)
         elif final == "X":
-            end = min(self.columns, self._column + many)
+            end = min(self.columns, self._column + count)
             line[self._column : end] = [" "] * (end - self._column)
         elif final in "@P":
-            many = min(many, self.columns)
-            blank = [" "] * many
+            count = min(count, self.columns)
+            blank = [" "] * count
             at = self._column
-            line[at:] = blank + line[at:] if final == "@" else line[at + many :] + blank
+            line[at:] = blank + line[at:] if final == "@" else line[at + count :] + blank
             del line[self.columns :]
             line += [" "] * (self.columns - len(line))
         elif final in "LM" and self._top <= self._row <= self._bottom:
-            self._scroll(many if final == "M" else -many, self._row)
+            self._scroll(count if final == "M" else -count, self._row)
         elif final in "ST":
-            self._scroll(many if final == "S" else -many)
+            self._scroll(count if final == "S" else -count)
         elif final == "r":
             bottom = numbers[1] if len(numbers) > 1 and numbers[1] else self.lines
-            self._top, self._bottom = many - 1, min(bottom, self.lines) - 1
+            self._top, self._bottom = count - 1, min(bottom, self.lines) - 1
             self._row = self._column = 0
         elif final == "s":
             self._saved = (self._row, self._column)
         elif final == "u":
             self._row, self._column = self._saved
         else:
-            self._asked(first, final)
+            self._answer_query(first, final)
 
     def _erase_display(self, how: int) -> None:
         here, end = self._row, self.lines
@@ -197,18 +197,18 @@ class Screen:
     def _private(self, arguments: str, between: str, final: str) -> None:
         if arguments[:1] == "?" and final in "hl" and not between:
             if {"1049", "1047", "47"} & set(arguments[1:].split(";")):
-                self._other_screen(shown=final == "h")
+                self._switch_screen(alternate=final == "h")
         elif arguments == "?6" and final == "n":
             self._replies.append(f"\x1b[?{self._row + 1};{self._column + 1}R")
         elif arguments in (">", ">0") and final == "c":
             self._replies.append("\x1b[>0;276;0c")
         elif arguments in (">", ">0") and final == "q":
             self._replies.append("\x1bP>|agentctl\x1b\\")
-        elif between == "$" and final == "p":  # a mode it wants to know of: none that we know
+        elif between == "$" and final == "p":  # a query for a mode: we know none
             self._replies.append(f"\x1b[{arguments};0$y")
-        # `CSI ? u`, the kitty keyboard, is left unanswered: who hears no answer sends plain keys
+        # No answer to `CSI ? u`, the kitty keyboard: an agent without an answer uses plain keys.
 
-    def _asked(self, first: int, final: str) -> None:
+    def _answer_query(self, first: int, final: str) -> None:
         wide, high = CELL
         match final, first:
             case "n", 5:
@@ -224,7 +224,7 @@ class Screen:
             case "t", 18:
                 self._replies.append(f"\x1b[8;{self.lines};{self.columns}t")
 
-    def _operating(self, command: str) -> None:
+    def _system_command(self, command: str) -> None:
         kind, _, value = command.partition(";")
         if kind in ("0", "2"):
             self.title = value
@@ -235,14 +235,14 @@ class Screen:
             self._replies.append(f"\x1b]4;{value[:-1]}rgb:8080/8080/8080\x1b\\")
 
     def _device_string(self, kind: str, string: str) -> None:
-        if kind == "P" and string[:2] in ("+q", "$q"):  # a capability, a setting: not known
+        if kind == "P" and string[:2] in ("+q", "$q"):  # a capability or a setting: we know none
             self._replies.append(f"\x1bP0{string[0]}r\x1b\\")
 
-    def _other_screen(self, *, shown: bool) -> None:
-        if shown and self._aside is None:
-            self._aside, self._cells = self._cells, self._blank()
-        elif not shown and self._aside is not None:
-            self._cells, self._aside = self._aside, None
+    def _switch_screen(self, *, alternate: bool) -> None:
+        if alternate and self._main is None:
+            self._main, self._cells = self._cells, self._blank()
+        elif not alternate and self._main is not None:
+            self._cells, self._main = self._main, None
 
 
 Move = Callable[[int, int, list[int]], tuple[int, int]]

@@ -1,4 +1,4 @@
-"""A person at a terminal, without one: a pseudo-terminal whose other end reads, answers and types."""
+"""A pseudo-terminal in place of a user: it reads the screen, answers queries and types."""
 
 from __future__ import annotations
 
@@ -17,25 +17,26 @@ from contextlib import suppress
 from agentctl.rehearsal.screen import COLUMNS, LINES, Screen
 
 CHUNK = 1 << 16
-FAREWELL = 1.0  # seconds for the last words to be read
-# Becomes the program, after it has made the terminal its own: else Ctrl-C and the window's size reach
-# nobody. A program of its own, since after a fork beside other threads almost nothing is allowed.
-TAKE_IT = """
+FAREWELL = 1.0  # seconds to read the last output
+# Makes the terminal its controlling terminal and becomes the program: without this, Ctrl-C and a
+# change of the window size reach no process. It is a separate program, because almost nothing is
+# allowed between a fork and an exec in a process with threads.
+TAKE_TERMINAL = """
 import fcntl, os, sys, termios
 fcntl.ioctl(0, termios.TIOCSCTTY, 0)
 os.execvp(sys.argv[1], sys.argv[1:])
 """
-OPENER = (sys.executable, "-IS", "-c", TAKE_IT)
+OPENER = (sys.executable, "-IS", "-c", TAKE_TERMINAL)
 
 
 class Terminal:
-    """Runs one program with a terminal of its own. Whatever it asks of a terminal is answered."""
+    """Runs one program in a terminal of its own, and answers what it asks of a terminal."""
 
     def __init__(self, program: Sequence[str], environ: Mapping[str, str], cwd: str) -> None:
         self._ours, theirs = pty.openpty()
         fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", LINES, COLUMNS, 0, 0))
         self._screen = Screen()
-        self._news = threading.Condition()
+        self._change = threading.Condition()
         self._closed = False
         try:
             self.process = subprocess.Popen(
@@ -57,54 +58,56 @@ class Terminal:
         return self.process.pid
 
     @property
-    def closed(self) -> bool:
-        """Nobody has it open any more."""
-        with self._news:
+    def is_closed(self) -> bool:
+        """True when no process has the terminal open any more."""
+        with self._change:
             return self._closed
 
-    def screen(self) -> str:
-        """What a person sees now, or saw last."""
-        with self._news:
+    def read_screen(self) -> str:
+        """Return the text that a user sees now, or saw last."""
+        with self._change:
             return self._screen.text
 
     def type(self, text: str) -> None:
-        """Nobody hears it once the program is gone; that shows elsewhere."""
-        with self._news, suppress(OSError):
+        """Type this text. Do nothing if the program has ended: the caller sees that elsewhere."""
+        with self._change, suppress(OSError):
             if not self._closed:
                 os.write(self._ours, text.encode())
 
-    def shows(self, pattern: str, seconds: float) -> bool:
-        """Waits until the screen shows this, or the program has closed it."""
-        wanted = re.compile(pattern)
-        with self._news:
-            found = self._news.wait_for(
-                lambda: self._closed or wanted.search(self._screen.text) is not None, seconds
+    def wait_for(self, pattern: str, seconds: float) -> bool:
+        """Wait until the screen shows this pattern. Return False if the time is over or the terminal was
+        closed."""
+        regex = re.compile(pattern)
+        with self._change:
+            self._change.wait_for(
+                lambda: self._closed or regex.search(self._screen.text) is not None, seconds
             )
-            return found and wanted.search(self._screen.text) is not None
+            return regex.search(self._screen.text) is not None
 
     def close(self) -> None:
-        """Ends the program. Its terminal goes when nothing that it started has it open any more."""
+        """Kill the program. Its terminal closes when no process that it started has it open any more."""
         self.process.kill()
         self.process.wait()
         self._reader.join(FAREWELL)
 
     def _read(self) -> None:
-        """Alone reads and alone closes our end: so nobody reads a descriptor that means another file."""
+        """Read our end until it closes. Only this thread reads and closes it: another thread could read
+        a descriptor that is another file by then."""
         while True:
             try:
-                written = os.read(self._ours, CHUNK)
-            except OSError:  # EIO: nobody has the other end open any more
-                written = b""
-            with self._news:
-                self._news.notify_all()
-                if not written:
+                output = os.read(self._ours, CHUNK)
+            except OSError:  # EIO: no process has the other end open any more
+                output = b""
+            with self._change:
+                self._change.notify_all()
+                if not output:
                     self._closed = True
                     os.close(self._ours)
                     return
-                reply = self._screen.feed(written)
+                reply = self._screen.feed(output)
             if reply:
                 self._answer(reply)
 
     def _answer(self, reply: bytes) -> None:
-        with suppress(OSError):  # who asked has gone
+        with suppress(OSError):  # the program has ended
             os.write(self._ours, reply)

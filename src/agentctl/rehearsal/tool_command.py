@@ -1,6 +1,7 @@
-"""A command for an agent's shell tool: we see it begin, let it end, and see it outlive its agent.
+"""A command for an agent's shell tool. We see when it starts, we let it end, and we see if it outlives
+its agent.
 
-It reads a named pipe. The kernel tells us, who hold the other end, whether anyone reads.
+The command reads a named pipe of which we have the other end: the kernel tells us if there is a reader.
 """
 
 from __future__ import annotations
@@ -13,16 +14,16 @@ import time
 BEAT = 0.02  # seconds between two looks
 
 
-class Errand:
+class ToolCommand:
     def __init__(self, directory: str, name: str = "errand") -> None:
         self._pipe = os.path.join(directory, name)
         os.mkfifo(self._pipe)
         self._end: int | None = None
-        self.command = f"cat {name}"  # only reads: no agent asks for a permission
-        self.daring = f"cp {name} {name}.copy"  # writes: some do. Runs as long as the other
+        self.command = f"cat {name}"  # it only reads: no agent asks for permission
+        self.writing_command = f"cp {name} {name}.copy"  # some agents ask. It runs as long
 
-    def begun(self, seconds: float) -> bool:
-        """Waits until it runs."""
+    def wait_for_start(self, seconds: float) -> bool:
+        """Wait until the command runs. Return False if it does not in this time."""
         end = time.monotonic() + seconds
         while not self._has_reader():
             if time.monotonic() > end:
@@ -32,15 +33,15 @@ class Errand:
 
     @property
     def runs(self) -> bool:
-        """Whether it has begun and is still there: an orphan goes on after its agent."""
+        """True while the command runs. As an orphan it runs on after its agent."""
         if self._end is None:
             return False
         poll = select.poll()
         poll.register(self._end, 0)
-        return not poll.poll(0)  # an error is the only event: the last reader has gone
+        return not poll.poll(0)  # the only event is an error: there is no reader any more
 
     def finish(self) -> None:
-        """Lets it end by itself, well."""
+        """Let the command end by itself, with success."""
         if self._end is not None:
             os.close(self._end)
             self._end = None

@@ -1,1 +1,1 @@
-"""The question that everyone asks: which sessions are there, and what was said in them."""
+"""Which sessions exist, how to find and select them, and their messages."""

@@ -1,8 +1,8 @@
-"""Who keeps us from writing our database, and whether to wait for that.
+"""Wait for another writer of our database, or say which process blocks it.
 
-A writer holds it for microseconds, so we wait. One that was suspended in the middle (Ctrl-Z, SIGSTOP)
-holds it until somebody continues or ends it: then we say so soon. SQLite does not tell whose lock it is;
-the kernel does.
+A writer holds the write lock for microseconds, so we wait. A writer that is suspended in the middle
+(Ctrl-Z, SIGSTOP) holds the lock until it is continued or killed: then we fail early and name it. SQLite
+does not say which process has the lock; the kernel does.
 """
 
 from __future__ import annotations
@@ -11,33 +11,32 @@ import os
 import sqlite3
 import time
 from collections.abc import Callable
-from typing import NamedTuple
 
-from agentctl.errors import Passing, SourceError
+from agentctl.errors import SourceError, Temporary
+from agentctl.named_tuple import NamedTuple
 from agentctl.system import files, proc
-from agentctl.system.file_holders import file_locks
-from agentctl.system.identity import ProcessIdentity
-from agentctl.system.proc_entry import Entry
+from agentctl.system.file_holders import read_file_locks
+from agentctl.system.proc import Entry, ProcessIdentity
 
-SLICE = 1.0  # seconds of waiting, after which we look who holds it
-BEAT = 0.005  # seconds between two tries of what does not wait by itself
-SUSPENDED = "T"  # by a signal; one that is traced ("t") goes on in a moment
-DAEMON = "agentctl-daemon"  # as its process is named
+SLICE = 1.0  # seconds of waiting before we look for the holder, and between two such looks
+BEAT = 0.005  # seconds between two tries
+SUSPENDED = "T"  # by a signal; a traced process ("t") continues in a moment
+DAEMON = "agentctl-daemon"  # the name of its process
 
 
 class Holder(NamedTuple):
     identity: ProcessIdentity
     comm: str
-    suspended: bool
+    is_suspended: bool
 
     @property
-    def named(self) -> str:
+    def label(self) -> str:
         return f"{self.comm}, pid {self.identity.pid}"
 
 
-def patiently(act: Callable[[], object], path: str, seconds: float) -> None:
-    """Do it, as soon as the database is free. Raises sqlite3.OperationalError when the time is over,
-    Passing for a holder that is suspended: twice in a row, since many are for a moment."""
+def retry_while_busy(act: Callable[[], object], path: str, seconds: float) -> None:
+    """Call `act` until the database is not busy. Raises sqlite3.OperationalError when the time is over,
+    and Temporary if the holder is suspended in two looks: many processes are for a moment."""
     now = time.monotonic()
     end, look_at, before = now + seconds, now + SLICE, None
     while True:
@@ -48,10 +47,10 @@ def patiently(act: Callable[[], object], path: str, seconds: float) -> None:
             if not is_busy(error) or time.monotonic() >= end:
                 raise
         if time.monotonic() >= look_at:
-            found = holder(path)
-            if found is not None and found.suspended and found == before:
-                raise _suspended(found, path)
-            before, look_at = found, time.monotonic() + SLICE
+            holder = find_holder(path)
+            if holder is not None and holder.is_suspended and holder == before:
+                raise _suspended_error(holder, path)
+            before, look_at = holder, time.monotonic() + SLICE
         time.sleep(BEAT)
 
 
@@ -59,35 +58,36 @@ def is_busy(error: sqlite3.Error) -> bool:
     return getattr(error, "sqlite_errorcode", 0) & 0xFF == sqlite3.SQLITE_BUSY
 
 
-def begin(connection: sqlite3.Connection, path: str) -> None:
-    """A transaction that writes. It waits for as long as the connection would, in slices."""
+def begin_write(connection: sqlite3.Connection, path: str) -> None:
+    """Begin a write transaction. Wait as long as the connection's timeout allows, in slices."""
     (milliseconds,) = connection.execute("pragma busy_timeout").fetchone()
     seconds = milliseconds / 1000
     connection.execute(f"pragma busy_timeout = {int(min(seconds, SLICE) * 1000)}")
     try:
-        patiently(lambda: connection.execute("begin immediate"), path, seconds)
+        retry_while_busy(lambda: connection.execute("begin immediate"), path, seconds)
     finally:
         connection.execute(f"pragma busy_timeout = {milliseconds}")
 
 
-def too_long(path: str) -> Passing:
-    """For who has waited until the end."""
-    found = holder(path)
-    who = f"{found.named}," if found is not None else "another program"
-    return Passing(path, f"{who} has held it for too long")
+def busy_error(path: str) -> Temporary:
+    """Return the error for a wait that took too long. It names the holder if we can see it."""
+    holder = find_holder(path)
+    who = f"{holder.label}," if holder is not None else "another program"
+    return Temporary(path, f"{who} has held it for too long")
 
 
-def holder(path: str) -> Holder | None:
-    """Who has this database to itself now. None: nobody, or nobody whom the kernel shows us."""
+def find_holder(path: str) -> Holder | None:
+    """Return the process that has the write lock now. None: no process has it, or none that we may
+    see."""
     ours = {_inode(path), _inode(f"{path}-shm")} - {None}
-    for lock in file_locks():
+    for lock in read_file_locks():
         if lock.inode not in ours or (lock.kind, lock.mode) != ("POSIX", "WRITE"):
             continue
         try:
-            process = proc.read_process(lock.pid, proc.boot_id())
+            process = proc.read_process(lock.pid, proc.read_boot_id())
             with Entry(process.identity) as entry:
                 opened = {target for _, target in entry.links("fd")}
-        except SourceError:  # gone meanwhile, or another user's
+        except SourceError:  # it ended meanwhile, or belongs to another user
             continue
         if any(target.startswith(os.path.realpath(path)) for target in opened):
             return Holder(process.identity, process.comm, process.state == SUSPENDED)
@@ -96,13 +96,12 @@ def holder(path: str) -> Holder | None:
 
 def _inode(path: str) -> int | None:
     try:
-        return files.status(path).st_ino
+        return files.read_status(path).st_ino
     except SourceError:
         return None
 
 
-def _suspended(found: Holder, path: str) -> Passing:
-    error = Passing(path, f"locked by {found.named}, which is suspended")
-    go_on = f"kill -CONT {found.identity.pid}"
-    error.hint = f"{go_on}, or: agentctl daemon restart" if found.comm == DAEMON else go_on
-    return error
+def _suspended_error(holder: Holder, path: str) -> Temporary:
+    resume = f"kill -CONT {holder.identity.pid}"
+    hint = f"{resume}, or: agentctl daemon restart" if holder.comm == DAEMON else resume
+    return Temporary(path, f"locked by {holder.label}, which is suspended", hint)

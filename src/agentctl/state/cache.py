@@ -1,12 +1,12 @@
-"""Remembers what a transcript or a database said, by its path and a stamp that changes when it does.
-Can be deleted any time.
+"""The cache: what we read from transcripts and databases, by path and by a stamp that changes when the
+file does. It can be deleted at any time.
 
-It holds what was read from a file, never a status: a session's status also depends on processes, which
-no file knows. Where the state directory cannot be written, it remembers nothing and all is read anew.
+It holds facts from files, never a status: a status also depends on processes. If the state directory is
+not writable, nothing is cached and every file is read again.
 
-One file, read at once and replaced at once: for thousands of sessions that takes half the time of a
-database, and a reader sees the old one or the new one. Of two writers the last one wins; what the
-other had learned is read again.
+It is one file, read whole and replaced whole: for thousands of sessions this takes half the time of a
+database, and a reader sees the old file or the new one. Of two writers the last one wins; the next look
+reads again what the other one had cached.
 """
 
 from __future__ import annotations
@@ -19,22 +19,22 @@ from zlib import crc32
 
 from agentctl.errors import SourceError
 from agentctl.system import clock
-from agentctl.system.private import make_private, present
+from agentctl.system.permissions import is_trusted_file, write_private
 
-# Raised whenever Facts, the meaning of one of its fields, or what an adapter remembers changes: what
-# an older version remembered is forgotten.
+# Add one if Facts, the meaning of one of its fields, or what an adapter caches changes. A cache with
+# another number is not used.
 FORMAT = 3
-WRITING = 3600.0  # seconds: nobody writes one for that long
+WRITING = 3600.0  # seconds: no write takes that long
 
-Entry = tuple[tuple[object, ...], Any]  # the stamp of a file, and what it said, as plain values
+Entry = tuple[tuple[object, ...], Any]  # the stamp of a file, and its facts as plain values
 
 
 class Cache:
-    """Use as a context manager: what is new is written when it closes."""
+    """Use it as a context manager: leaving it writes the new entries."""
 
     def __init__(self, path: str) -> None:
         self._path = path
-        self._known = load(path)
+        self._entries = load_entries(path)
         self._new: dict[str, Entry] = {}
 
     def __enter__(self) -> Cache:
@@ -42,80 +42,79 @@ class Cache:
 
     def __exit__(self, *_: object) -> None:
         if self._new:
-            save(self._path, {**self._known, **self._new})
+            save_entries(self._path, {**self._entries, **self._new})
 
     def recall(self, path: str, stamp: tuple[object, ...]) -> Any:
-        """None where nothing is known."""
-        entry = self._known.get(path)
+        """Return the facts of this file; None if there are none with this stamp."""
+        entry = self._entries.get(path)
         if entry is None:
             return None
         try:
-            then, said = entry
-        except (TypeError, ValueError):  # not an entry that we made
+            cached_stamp, facts = entry
+        except (TypeError, ValueError):  # not an entry that we wrote
             return None
-        return said if then == stamp else None
+        return facts if cached_stamp == stamp else None
 
-    def remember(self, path: str, stamp: tuple[object, ...], changed: float, said: Any) -> None:
-        if not clock.settled(changed):
+    def remember(self, path: str, stamp: tuple[object, ...], changed: float, facts: Any) -> None:
+        """Cache the facts of this file, unless it changed so recently that its stamp may stay the
+        same."""
+        if not clock.is_settled(changed):
             return
         try:
-            marshal.dumps(said)
-        except ValueError:  # an adapter's fact that is no plain value: not ours to keep
+            marshal.dumps(facts)
+        except ValueError:  # an adapter's fact that is not a plain value
             return
-        self._new[path] = (stamp, said)
+        self._new[path] = (stamp, facts)
 
 
-def load(path: str) -> dict[str, Entry]:
-    """Nothing where there is none yet, or something else than `save` wrote."""
+def load_entries(path: str) -> dict[str, Entry]:
+    """Return the entries of the cache file; none if `save_entries` did not write it, or there is
+    none."""
     try:
-        if not present(path):
+        if not is_trusted_file(path):
             return {}
         with open(path, "rb") as file:
             seal, body = file.readline(64), file.read()
-        known = marshal.loads(body) if seal == _seal(body) else {}  # noqa: S302 - our own, and sealed
+        entries = marshal.loads(body) if seal == _seal(body) else {}  # noqa: S302 - ours, and sealed
     except (OSError, SourceError, ValueError, TypeError, EOFError):
         return {}
-    return known if isinstance(known, dict) else {}
+    return entries if isinstance(entries, dict) else {}
 
 
-def save(path: str, entries: dict[str, Entry]) -> None:
-    """Best effort: a read-only home or a full disk costs speed, not truth."""
+def save_entries(path: str, entries: dict[str, Entry]) -> None:
+    """Replace the cache file. A failure (a read-only home, a full disk) is ignored: it costs time
+    only."""
     body = marshal.dumps(entries)
-    fresh = f"{path}.{os.getpid()}"
     try:
-        make_private(fresh)
-        with open(fresh, "wb") as file:
-            file.write(_seal(body) + body)
-        os.replace(fresh, path)
+        write_private(path, _seal(body) + body)
     except (OSError, SourceError):
-        try:
-            os.unlink(fresh)
-        except OSError:  # it was never made
-            pass
+        pass
 
 
 def forget_absent(path: str, *, dry_run: bool = False) -> int:
-    """Drops what files said that do not exist any more, and tells how many. A file that cannot be asked
-    about may come back, with its volume."""
-    known = load(path)
-    gone = [name for name in known if _is_absent(name)]
-    if gone and not dry_run:
-        save(path, {name: known[name] for name in known.keys() - set(gone)})
-    return len(gone)
+    """Drop the entries of files that do not exist any more. Return how many. An entry stays if we cannot
+    tell: its volume may not be mounted."""
+    entries = load_entries(path)
+    absent = [name for name in entries if _is_absent(name)]
+    if absent and not dry_run:
+        save_entries(path, {name: entries[name] for name in entries.keys() - set(absent)})
+    return len(absent)
 
 
-def unfinished(path: str) -> list[str]:
-    """What writers have left that were killed before their file was whole."""
+def find_unfinished(path: str) -> list[str]:
+    """Return the temporary files of writers that were killed."""
     directory, name = os.path.split(path)
     try:
-        with os.scandir(directory) as entries:
-            mine = [
-                e for e in entries if e.name.startswith(f"{name}.") and e.name[len(name) + 1 :].isdigit()
+        with os.scandir(directory) as files:
+            temporary = [
+                f for f in files if f.name.startswith(f"{name}.") and f.name[len(name) + 1 :].isdigit()
             ]
             return [
-                e.path for e in mine if e.stat(follow_symlinks=False).st_mtime < time.time() - WRITING
+                f.path
+                for f in temporary
+                if f.stat(follow_symlinks=False).st_mtime < time.time() - WRITING
             ]
-    except OSError:  # no directory, or one that has just been tidied by another
+    except OSError:  # there is no directory, or another process is removing these files
         return []
 
 
@@ -130,5 +129,6 @@ def _is_absent(path: str) -> bool:
 
 
 def _seal(body: bytes) -> bytes:
-    """A first line that only this format, by this Python's rules, with not a bit changed, can have."""
+    """Return the first line of the file. It matches only this format, this Python's marshal version and
+    an undamaged body."""
     return b"agentctl %d %d %08x\n" % (FORMAT, marshal.version, crc32(body))

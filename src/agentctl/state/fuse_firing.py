@@ -1,10 +1,10 @@
-"""What happens to a fuse that is due: one process claims it, confirms each action, and settles it.
+"""Firing a fuse: one process claims it, does and confirms each action, and settles it.
 
     burning ── claim ──▶ firing ── confirm, for each action ──▶ settle ──▶ fired, or failed
 
-Each step is one transaction, and any of them may be the last thing that process does. A claim whose
-holder is proven dead is the next one's to take; it finds what was confirmed and does only the rest. To
-emit an event and to queue a webhook are confirmed by the transaction that does them: they happen once.
+Each step is one transaction, and the process may die after any of them. If the holder of a claim is
+proven dead, another process takes the claim and does only the actions that are not confirmed. Emitting
+an event and queueing a webhook happen in the transaction that confirms them, so they happen once.
 """
 
 from __future__ import annotations
@@ -15,109 +15,119 @@ import sqlite3
 from collections.abc import Mapping
 from typing import Any
 
-from agentctl.state import db, fuse_rows, fuses
-from agentctl.state import fuse as clocks
-from agentctl.state.fuse import BURNING, FAILED, FIRED, FIRING, Action, Claim, Fuse, Moment
+from agentctl.state import db, fuses
+from agentctl.state.fuses import FAILED, FIRED, FIRING, SET, Action, Claim, Fuse, Moment
 from agentctl.system import proc
-from agentctl.system.clock import rfc3339
+from agentctl.system.clock import format_rfc3339
 
 Result = Mapping[str, Any]
 
 
-def ourselves() -> Claim:
-    identity = proc.read_process(os.getpid(), proc.boot_id()).identity
-    return Claim(identity, proc.namespace())
+def make_claim() -> Claim:
+    """Return the claim of this process."""
+    identity = proc.read_process(os.getpid(), proc.read_boot_id()).identity
+    return Claim(identity, proc.pid_namespace())
 
 
-def claim(path: str, fuse_id: str, by: Claim, moment: Moment | None = None) -> Fuse | None:
-    """The fuse, if it is this process that fires it: of all who ask, one. Two threads of one process
-    are not told apart here."""
-    moment = moment or clocks.now()
+def claim_fuse(path: str, fuse_id: str, by: Claim, moment: Moment | None = None) -> Fuse | None:
+    """Return the fuse if this process may fire it, else None. Only one process may; two threads of one
+    process are not kept apart here. Raises SourceError."""
+    moment = moment or fuses.read_clocks()
     with db.transaction(path) as connection:
-        found = fuse_rows.one(connection, fuse_id)
-        if found is None or not _ours_to_take(found, by, moment):
+        fuse = fuses.find_fuse(connection, fuse_id)
+        if fuse is None or not _may_claim(fuse, by, moment):
             return None
-        known = found._replace(state=FIRING, claimed_at=moment.at, claim=by)
         connection.execute(
             "update fuse set phase = ?, claimed_at = ?, claimed_by = ? where id = ?",
-            (FIRING, moment.at, _written(by), fuse_id),
+            (FIRING, moment.at, json.dumps([*by.identity, by.namespace]), fuse_id),
         )
-        return known
+        return fuse._replace(state=FIRING, claimed_at=moment.at, claim=by)
 
 
-def confirm(path: str, fuse: Fuse, index: int, result: Result) -> Fuse | None:
-    """Notes what came of one action. None: the fuse is not ours any more."""
+def confirm_action(path: str, fuse: Fuse, index: int, result: Result) -> Fuse | None:
+    """Record the result of one action. Return None if another process has the fuse now. Raises
+    SourceError."""
     with db.transaction(path) as connection:
-        return _confirmed(connection, fuse, index, result)
+        return _confirm(connection, fuse, index, result)
 
 
-def emit(path: str, fuse: Fuse, index: int) -> Fuse | None:
-    """The event of that name, and the word that it was told."""
-    moment, name = clocks.now(), fuse.actions[index].what
+def emit_event(path: str, fuse: Fuse, index: int) -> Fuse | None:
+    """Append the event that this action names, and confirm the action. Return None if another process
+    has the fuse now. Raises SourceError."""
+    moment, name = fuses.read_clocks(), fuse.actions[index].what
     with db.transaction(path) as connection:
-        known = _confirmed(connection, fuse, index, {"do": "emit", "ok": True, "at": rfc3339(moment.at)})
-        if known is not None:
-            fuses.tell(connection, f"user.{name}", fuse, moment)
-        return known
+        result = {"do": "emit", "ok": True, "at": format_rfc3339(moment.at)}
+        confirmed_fuse = _confirm(connection, fuse, index, result)
+        if confirmed_fuse is not None:
+            fuses.append_event(connection, f"user.{name}", fuse, moment)
+        return confirmed_fuse
 
 
-def settle(path: str, fuse: Fuse) -> Fuse | None:
-    """All is confirmed but the webhooks, which are to tell of all of it. None: not ours any more."""
-    moment = clocks.now()
+def settle_fuse(path: str, fuse: Fuse) -> Fuse | None:
+    """Settle a fuse whose actions are all confirmed, except for its webhooks: they are queued here,
+    because they carry all results. Return None if another process has the fuse now. Raises
+    SourceError."""
+    moment = fuses.read_clocks()
     with db.transaction(path) as connection:
-        found = _still_ours(connection, fuse)
-        if found is None:
+        current = _read_own_fuse(connection, fuse)
+        if current is None:
             return None
-        sent = {
+        deliveries = {
             index: os.urandom(16).hex()
-            for index, action in enumerate(found.actions)
-            if action.do == "webhook" and found.results[index] is None
+            for index, action in enumerate(current.actions)
+            if action.do == "webhook" and current.results[index] is None
         }
         results = tuple(
-            {"do": "webhook", "ok": True, "at": rfc3339(moment.at), "delivery": sent[index]}
-            if index in sent
+            {"do": "webhook", "ok": True, "at": format_rfc3339(moment.at), "delivery": deliveries[index]}
+            if index in deliveries
             else result
-            for index, result in enumerate(found.results)
+            for index, result in enumerate(current.results)
         )
-        fine = all(result is not None and result["ok"] for result in results)
-        known = found._replace(state=FIRED if fine else FAILED, settled_at=moment.at, results=results)
-        seq = fuses.tell(connection, f"fuse.{known.state}", known, moment, results=list(results))
-        for index, delivery in sent.items():
-            _queue(connection, delivery, known.actions[index], seq, moment)
+        succeeded = all(result is not None and result["ok"] for result in results)
+        state = FIRED if succeeded else FAILED
+        settled_fuse = current._replace(state=state, settled_at=moment.at, results=results)
+        seq = fuses.append_event(
+            connection, f"fuse.{state}", settled_fuse, moment, results=list(results)
+        )
+        for index, delivery in deliveries.items():
+            _queue_webhook(connection, delivery, current.actions[index], seq, moment)
         connection.execute(
             "update fuse set phase = ?, settled_at = ?, results = ? where id = ?",
-            (known.state, moment.at, json.dumps(results), fuse.id),
+            (state, moment.at, json.dumps(results), fuse.id),
         )
-        return known
+        return settled_fuse
 
 
-def _ours_to_take(found: Fuse, by: Claim, moment: Moment) -> bool:
-    if found.state == BURNING:
-        return found.left(moment) <= 0
-    return found.state == FIRING and (found.claim == by or found.abandoned)
+def _may_claim(fuse: Fuse, by: Claim, moment: Moment) -> bool:
+    if fuse.state == SET:
+        return fuse.seconds_left(moment) <= 0
+    return fuse.state == FIRING and (fuse.claim == by or fuse.is_abandoned)
 
 
-def _confirmed(connection: sqlite3.Connection, fuse: Fuse, index: int, result: Result) -> Fuse | None:
-    found = _still_ours(connection, fuse)
-    if found is None:
+def _confirm(connection: sqlite3.Connection, fuse: Fuse, index: int, result: Result) -> Fuse | None:
+    current = _read_own_fuse(connection, fuse)
+    if current is None:
         return None
-    results = (*found.results[:index], result, *found.results[index + 1 :])
+    results = (*current.results[:index], result, *current.results[index + 1 :])
     connection.execute("update fuse set results = ? where id = ?", (json.dumps(results), fuse.id))
-    return found._replace(results=results)
+    return current._replace(results=results)
 
 
-def _still_ours(connection: sqlite3.Connection, fuse: Fuse) -> Fuse | None:
-    found = fuse_rows.one(connection, fuse.id)
-    return found if found is not None and (found.state, found.claim) == (FIRING, fuse.claim) else None
+def _read_own_fuse(connection: sqlite3.Connection, fuse: Fuse) -> Fuse | None:
+    """Return the fuse as it is stored now; None if the claim on it is another one."""
+    current = fuses.find_fuse(connection, fuse.id)
+    if current is None or (current.state, current.claim) != (FIRING, fuse.claim):
+        return None
+    return current
 
 
-def _queue(
+def _queue_webhook(
     connection: sqlite3.Connection, delivery: str, action: Action, seq: int, moment: Moment
 ) -> None:
-    """To an address, or to a target by its name: what only the settings know is looked up there when it
-    is sent. A target that is told of all fuses is told of this one once."""
-    target, url = (action.what, None) if action.by_name else ("fuse", action.what)
-    if action.by_name:
+    """Queue a delivery to an address or to a target of the settings. The deliverer looks the target up.
+    If that target also wants every fuse event, it gets this one only once."""
+    target, url = (action.what, None) if action.is_named_target else ("fuse", action.what)
+    if action.is_named_target:
         connection.execute(
             "delete from outbox where kind = 'webhook' and target = ? and url is null and seq = ?",
             (target, seq),
@@ -127,7 +137,3 @@ def _queue(
         " values (?, 'webhook', ?, ?, ?, ?, ?)",
         (delivery, target, url, seq, moment.at, moment.at),
     )
-
-
-def _written(claim: Claim) -> str:
-    return json.dumps([*claim.identity, claim.namespace])

@@ -1,59 +1,167 @@
-"""Fuses, one row each: lit, extended, cancelled, each in one transaction with its event.
-`state/fuse_firing.py` is what happens when one is due, `state/fuse.py` says when that is."""
+"""Fuses, one row each. Each change is one transaction with its event. `state/fuse_firing.py` fires the
+fuses that are due.
+
+Two clocks decide when a fuse is due. The boot clock also runs while the machine sleeps, and nothing can
+set it: within one boot only it counts. It starts again at each boot; a fuse from before the boot is due
+by the time of day.
+"""
 
 from __future__ import annotations
 
+import json
 import os
 import sqlite3
-from collections.abc import Sequence
+import time
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from agentctl.errors import NotFound, Refused
-from agentctl.state import db, fuse_rows, journal
-from agentctl.state import fuse as clocks
-from agentctl.state.column import as_text
-from agentctl.state.fuse import BURNING, CANCELLED, FIRING, LIT, Action, Fuse, Moment
+from agentctl.named_tuple import NamedTuple
+from agentctl.state import db, journal
+from agentctl.state.db import path_to_text, text_to_path
 from agentctl.state.journal import Event
-from agentctl.system.clock import rfc3339
+from agentctl.system import clock, proc
+from agentctl.system.clock import format_rfc3339
+from agentctl.system.owner import Owner
+from agentctl.system.proc import ProcessIdentity
 from agentctl.truth.model import Launch
 
-KEEP = 7 * 86400.0  # seconds that a settled one can still be asked for
+KEEP = 7 * 86400.0  # seconds that a settled fuse is kept for `fuse list --all`
+SET, FIRING, FIRED, FAILED, CANCELLED = "burning", "firing", "fired", "failed", "cancelled"
+ACTIVE = (SET, FIRING)  # not settled
+
+
+class Moment(NamedTuple):
+    """One moment, by both clocks."""
+
+    boot: str
+    elapsed: float  # seconds since the boot, sleep included
+    at: float  # the time of day
+
+
+def read_clocks() -> Moment:
+    return Moment(proc.read_boot_id(), clock.read_boot_clock(), time.time())
+
+
+Claim = Owner  # the process that fires a fuse
+
+
+class Action(NamedTuple):
+    do: str  # run, stop, emit, webhook
+    what: str = ""  # the command, the name, the address or name of a webhook; a stop has none
+
+    @property
+    def is_named_target(self) -> bool:
+        """True for a webhook of the settings, False for an address: no name has ":" or "/"."""
+        return ":" not in self.what and "/" not in self.what
+
+    def public_form(self) -> dict[str, str]:
+        """Return the action for events and JSON: without the password that an address may have."""
+        if self.do != "webhook":
+            return {"do": self.do, **({"what": self.what} if self.what else {})}
+        if self.is_named_target:
+            return {"do": self.do, "what": self.what}
+        from agentctl.urls import redact_url
+
+        return {"do": self.do, "what": redact_url(self.what)}
+
+
+class Fuse(NamedTuple):
+    id: str
+    # the fuse is on a directory, on a session (adapter and id), or on a launch
+    directory: str | None
+    adapter: str | None
+    session_id: str | None
+    launch_id: str | None  # the fuse is the timeout of this launch
+    label: str | None
+    actions: tuple[Action, ...]
+    created_at: float
+    boot: str
+    due_elapsed: float
+    due_at: float
+    state: str
+    claimed_at: float | None = None
+    claim: Claim | None = None
+    settled_at: float | None = None
+    results: tuple[Mapping[str, Any] | None, ...] = ()  # one for each action; None: not confirmed
+    reason: str | None = None  # why it was cancelled
+    cwd: str | None = None  # where its command runs; None: in a folder of the fuse
+    agent: Claim | None = None  # of a timeout: the process to end; None: the launch note was deleted
+    group: str | None = None
+
+    def seconds_left(self, moment: Moment) -> float:
+        """Return the seconds until the fuse is due; negative if it is overdue."""
+        if self.boot == moment.boot:
+            return self.due_elapsed - moment.elapsed
+        return self.due_at - moment.at
+
+    @property
+    def is_moot(self) -> bool:
+        """True for a timeout whose agent has ended."""
+        return self.launch_id is not None and (self.agent is None or not self.agent.may_live)
+
+    @property
+    def is_abandoned(self) -> bool:
+        """True if the process that fired the fuse died before all actions were confirmed."""
+        return self.state == FIRING and (self.claim is None or not self.claim.may_live)
+
+    @property
+    def subject(self) -> str:
+        """What the fuse is on, as text for people."""
+        if self.directory is not None:
+            return self.directory
+        return f"session {self.session_id}" if self.session_id else f"launch {self.launch_id}"
+
+
 STOP = Action("stop")
+_ALL = (
+    "select fuse.id, directory, coalesce(adapter, json_extract(launch.detail, '$.adapter')),"
+    " coalesce(fuse.session_id, launch.session_id), fuse.launch, label, actions, fuse.created_at,"
+    " fuse.boot, due_boot, due_at, phase, claimed_at, claimed_by, settled_at, results, reason, cwd,"
+    " launch.boot, launch.pid, launch.start, json_extract(launch.detail, '$.namespace'),"
+    ' launch."group" from fuse left join launch on launch.id = fuse.launch'
+)
+_INSERT = (
+    "insert into fuse (id, directory, adapter, session_id, launch, label, cwd, actions, created_at,"
+    " boot, due_boot, due_at) values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+)
 
 
-def recorded(path: str) -> list[Fuse]:
-    """All that are kept, the oldest first. Raises SourceError."""
-    return fuse_rows.read(path, "order by fuse.created_at, fuse.rowid", ())
+def list_fuses(path: str) -> list[Fuse]:
+    """Return all fuses, oldest first. Raises SourceError."""
+    return read_fuses(path, "order by fuse.created_at, fuse.rowid", ())
 
 
-def any_lit(path: str) -> bool:
-    """Whether there is anything to see to, now or later. Raises SourceError."""
-    return bool(_lit(path))
+def has_active(path: str) -> bool:
+    """Return True if a fuse is set or firing. Raises SourceError."""
+    return bool(_read_active(path))
 
 
-def lit(path: str) -> list[Fuse]:
-    """Those that burn or fire, the next one first; not the timeout of an agent that has ended."""
-    moment = clocks.now()
-    found = [each for each in _lit(path) if not each.moot]
-    return sorted(found, key=lambda each: each.left(moment))
+def list_active(path: str) -> list[Fuse]:
+    """Return the fuses that are set or firing, the next due first, without timeouts of agents that have
+    ended. Raises SourceError."""
+    moment = read_clocks()
+    active = [fuse for fuse in _read_active(path) if not fuse.is_moot]
+    return sorted(active, key=lambda fuse: fuse.seconds_left(moment))
 
 
-def due(path: str, moment: Moment | None = None) -> list[Fuse]:
-    """Those to be seen to: it is time, or who fired them has died."""
-    moment = moment or clocks.now()
+def list_due(path: str, moment: Moment | None = None) -> list[Fuse]:
+    """Return the fuses to fire: those that are due, and those whose firing was abandoned. Raises
+    SourceError."""
+    moment = moment or read_clocks()
     return [
-        each
-        for each in _lit(path)
-        if each.abandoned or (each.state == BURNING and each.left(moment) <= 0)
+        fuse
+        for fuse in _read_active(path)
+        if fuse.is_abandoned or (fuse.state == SET and fuse.seconds_left(moment) <= 0)
     ]
 
 
-def timeout_of(path: str, launch_id: str) -> Fuse | None:
-    """The one that `launch --timeout` lit. Raises SourceError."""
-    return next(iter(fuse_rows.read(path, "where fuse.launch = ?", (launch_id,))), None)
+def find_timeout(path: str, launch_id: str) -> Fuse | None:
+    """Return the fuse that `launch --timeout` set for this launch. Raises SourceError."""
+    return next(iter(read_fuses(path, "where fuse.launch = ?", (launch_id,))), None)
 
 
-def light(
+def set_fuse(
     path: str,
     actions: Sequence[Action],
     seconds: float,
@@ -64,185 +172,260 @@ def light(
     label: str | None = None,
     moment: Moment | None = None,
 ) -> Fuse:
-    moment = moment or clocks.now()
+    """Set a fuse that is due in `seconds`. Raises SourceError."""
+    moment = moment or read_clocks()
     adapter, session_id = session if session is not None else (None, None)
-    made = _made(actions, seconds, moment)._replace(
+    fuse = _new_fuse(actions, seconds, moment)._replace(
         directory=directory, adapter=adapter, session_id=session_id, cwd=cwd, label=label
     )
     with db.transaction(path) as connection:
-        _forget(connection, moment)
-        fuse_rows.insert(connection, made)
-        tell(connection, "fuse.set", made, moment)
-    return made
+        _delete_settled(connection, moment)
+        insert_fuse(connection, fuse)
+        append_event(connection, "fuse.set", fuse, moment)
+    return fuse
 
 
-def light_timeout(connection: sqlite3.Connection, launch: Launch, seconds: float) -> None:
-    """Inside the transaction that begins the launch."""
-    moment = clocks.now()
-    made = _made((STOP,), seconds, moment)._replace(launch_id=launch.id, label="timeout")
-    fuse_rows.insert(connection, made)
-    known = made._replace(adapter=launch.adapter, session_id=launch.session_id, group=launch.group)
-    tell(connection, "fuse.set", known, moment)
+def set_timeout(connection: sqlite3.Connection, launch: Launch, seconds: float) -> None:
+    """Set the timeout of a launch, inside the transaction that begins the launch."""
+    moment = read_clocks()
+    fuse = _new_fuse((STOP,), seconds, moment)._replace(launch_id=launch.id, label="timeout")
+    insert_fuse(connection, fuse)
+    fuse = fuse._replace(adapter=launch.adapter, session_id=launch.session_id, group=launch.group)
+    append_event(connection, "fuse.set", fuse, moment)
 
 
-def extend(path: str, fuse_id: str, seconds: float, *, anew: bool, moment: Moment | None = None) -> Fuse:
-    """By so much; `anew`: so much from now. One that is overdue gets it from now on. Raises NotFound,
-    Refused where it burns no more."""
-    moment = moment or clocks.now()
+def extend_fuse(
+    path: str, fuse_id: str, seconds: float, *, from_now: bool, moment: Moment | None = None
+) -> Fuse:
+    """Add `seconds` to what is left, or with `from_now` start again with them. An overdue fuse gets them
+    from now on. Raises NotFound, and Refused if the fuse is not set any more."""
+    moment = moment or read_clocks()
     with db.transaction(path) as connection:
-        found = _burning(connection, fuse_id)
-        left = seconds if anew else max(0.0, found.left(moment)) + seconds
-        known = found._replace(
-            boot=moment.boot, due_elapsed=moment.elapsed + left, due_at=moment.at + left
+        fuse = _find_changeable(connection, fuse_id)
+        remaining = seconds if from_now else max(0.0, fuse.seconds_left(moment)) + seconds
+        extended_fuse = fuse._replace(
+            boot=moment.boot, due_elapsed=moment.elapsed + remaining, due_at=moment.at + remaining
         )
         connection.execute(
             "update fuse set boot = ?, due_boot = ?, due_at = ? where id = ?",
-            (known.boot, known.due_elapsed, known.due_at, fuse_id),
+            (extended_fuse.boot, extended_fuse.due_elapsed, extended_fuse.due_at, fuse_id),
         )
-        tell(connection, "fuse.extended", known, moment, was_due_at=rfc3339(found.due_at))
-    return known
+        was_due_at = format_rfc3339(fuse.due_at)
+        append_event(connection, "fuse.extended", extended_fuse, moment, was_due_at=was_due_at)
+    return extended_fuse
 
 
-def cancel(path: str, fuse_id: str, reason: str, moment: Moment | None = None) -> Fuse:
-    """Also one whose firing nobody goes on with. Raises NotFound, Refused."""
-    moment = moment or clocks.now()
+def cancel_fuse(path: str, fuse_id: str, reason: str, moment: Moment | None = None) -> Fuse:
+    """Cancel a fuse that is set, or whose firing was abandoned. Raises NotFound, Refused."""
+    moment = moment or read_clocks()
     with db.transaction(path) as connection:
-        return _cancelled(connection, _burning(connection, fuse_id, given_up=True), reason, moment)
+        fuse = _find_changeable(connection, fuse_id, or_abandoned=True)
+        return _cancel(connection, fuse, reason, moment)
 
 
-def cancel_in(connection: sqlite3.Connection, directory: str, launch_id: str) -> None:
-    """A launch begins there, in its transaction."""
-    found = fuse_rows.within(
-        connection, "where phase = ? and directory = ?", (BURNING, as_text(directory))
-    )
-    for each in found:
-        _cancelled(connection, each, f"launch {launch_id} began there", clocks.now(), launch_id)
+def cancel_in_directory(connection: sqlite3.Connection, directory: str, launch_id: str) -> None:
+    """Cancel the fuses on this directory, inside the transaction of the launch that begins there."""
+    parameters = (SET, path_to_text(directory))
+    for fuse in select_fuses(connection, "where phase = ? and directory = ?", parameters):
+        _cancel(connection, fuse, f"launch {launch_id} began there", read_clocks(), launch_id)
 
 
-def burn_on(connection: sqlite3.Connection, launch_id: str) -> None:
-    """That launch has failed: what it cancelled was not to be cancelled."""
-    moment = clocks.now()
-    for each in fuse_rows.within(
-        connection, "where phase = ? and cancelled_by = ?", (CANCELLED, launch_id)
-    ):
+def rearm_fuses(connection: sqlite3.Connection, launch_id: str) -> None:
+    """Set the fuses again that this launch had cancelled: the launch failed."""
+    moment = read_clocks()
+    for fuse in select_fuses(connection, "where phase = ? and cancelled_by = ?", (CANCELLED, launch_id)):
         connection.execute(
             "update fuse set phase = ?, settled_at = null, reason = null, cancelled_by = null"
             " where id = ?",
-            (BURNING, each.id),
+            (SET, fuse.id),
         )
-        tell(connection, "fuse.set", each, moment, why=f"launch {launch_id} failed")
+        append_event(connection, "fuse.set", fuse, moment, why=f"launch {launch_id} failed")
 
 
-def end_timeout(connection: sqlite3.Connection, launch_id: str, reason: str) -> None:
-    """Of a launch whose agent is gone. What fires just then has its own end."""
-    for each in fuse_rows.within(
-        connection, "where fuse.launch = ? and phase = ?", (launch_id, BURNING)
-    ):
-        _cancelled(connection, each, reason, clocks.now())
+def cancel_timeout(connection: sqlite3.Connection, launch_id: str, reason: str) -> None:
+    """Cancel the timeout of a launch whose agent is gone, unless it is firing."""
+    for fuse in select_fuses(connection, "where fuse.launch = ? and phase = ?", (launch_id, SET)):
+        _cancel(connection, fuse, reason, read_clocks())
 
 
-def moot(path: str, fuse_id: str) -> Fuse | None:
-    """If it is a timeout that burns on though its agent's process is gone: nobody has said so yet."""
-    found = next(iter(fuse_rows.read(path, "where fuse.id = ?", (fuse_id,))), None)
-    return found if found is not None and found.state == BURNING and found.moot else None
+def find_moot(path: str, fuse_id: str) -> Fuse | None:
+    """Return this fuse if it is a timeout that is still set although its agent is gone. Raises
+    SourceError."""
+    fuse = next(iter(read_fuses(path, "where fuse.id = ?", (fuse_id,))), None)
+    return fuse if fuse is not None and fuse.state == SET and fuse.is_moot else None
 
 
-def end_moot(path: str, fuse_id: str) -> None:
+def cancel_moot(path: str, fuse_id: str) -> None:
+    """Cancel this fuse if it is a timeout whose agent is gone. Raises SourceError."""
     with db.transaction(path) as connection:
-        known = fuse_rows.one(connection, fuse_id)
-        if known is not None and known.state == BURNING and known.moot:
-            _cancelled(connection, known, "its agent has ended", clocks.now())
+        fuse = find_fuse(connection, fuse_id)
+        if fuse is not None and fuse.state == SET and fuse.is_moot:
+            _cancel(connection, fuse, "its agent has ended", read_clocks())
 
 
-def forget(path: str) -> None:
-    """Those settled long ago."""
-    if fuse_rows.read(path, "where settled_at < ?", (clocks.now().at - KEEP,)):
+def forget_settled(path: str) -> None:
+    """Delete the fuses that settled more than KEEP seconds ago. Raises SourceError."""
+    if read_fuses(path, "where settled_at < ?", (read_clocks().at - KEEP,)):
         with db.transaction(path) as connection:
-            _forget(connection, clocks.now())
+            _delete_settled(connection, read_clocks())
 
 
-def keep_time(path: str, moment: Moment | None = None) -> None:
-    """Somebody has set the clock: when they are due by the time of day changes with it, for the boot
-    after this one."""
-    moment = moment or clocks.now()
+def adjust_to_clock(path: str, moment: Moment | None = None) -> None:
+    """Recompute the time of day at which fuses are due, if the clock was set. It counts after a reboot.
+    Raises SourceError."""
+    moment = moment or read_clocks()
     shift = moment.at - moment.elapsed
     where = "phase = 'burning' and boot = ? and abs(due_at - due_boot - ?) > 1.0"
-    known = fuse_rows.read(path, f"where {where.replace('boot =', 'fuse.boot =')}", (moment.boot, shift))
-    if known:
+    if read_fuses(path, f"where {where.replace('boot =', 'fuse.boot =')}", (moment.boot, shift)):
         with db.transaction(path) as connection:
             connection.execute(
-                f"update fuse set due_at = due_boot + ? where {where}",  # noqa: S608 - our own words
+                f"update fuse set due_at = due_boot + ? where {where}",  # noqa: S608 - a constant
                 (shift, moment.boot, shift),
             )
 
 
-def tell(connection: sqlite3.Connection, kind: str, fuse: Fuse, moment: Moment, **more: Any) -> int:
-    """Inside the transaction that makes it true. The event's number."""
+def append_event(
+    connection: sqlite3.Connection, kind: str, fuse: Fuse, moment: Moment, **more: Any
+) -> int:
+    """Append an event about this fuse, inside the caller's transaction. Return its number."""
     data = {
         "fuse": fuse.id,
         "label": fuse.label,
-        "directory": journal.plain(fuse.directory),
+        "directory": journal.escape_bytes(fuse.directory),
         "session_id": fuse.session_id,
         "launch": fuse.launch_id,
-        "actions": [action.shown() for action in fuse.actions],
-        "due_at": rfc3339(fuse.due_at),
+        "actions": [action.public_form() for action in fuse.actions],
+        "due_at": format_rfc3339(fuse.due_at),
         **more,
     }
     subject = fuse.directory if fuse.directory is not None else fuse.session_id
-    told = Event(kind, moment.at, moment.at, fuse.adapter, subject, fuse.group, {"data": data})
-    return journal.append(connection, told)
+    event = Event(
+        type=kind,
+        seen_at=moment.at,
+        at=moment.at,
+        adapter=fuse.adapter,
+        subject=subject,
+        group=fuse.group,
+        body={"data": data},
+    )
+    return journal.append_event(connection, event)
 
 
-def _forget(connection: sqlite3.Connection, moment: Moment) -> None:
+def _delete_settled(connection: sqlite3.Connection, moment: Moment) -> None:
     connection.execute("delete from fuse where settled_at < ?", (moment.at - KEEP,))
 
 
-def _burning(connection: sqlite3.Connection, fuse_id: str, *, given_up: bool = False) -> Fuse:
-    found = fuse_rows.one(connection, fuse_id)
-    if found is None:
-        raise NotFound(f"no fuse {fuse_id!r}", "agentctl fuse list shows those that burn")
-    loose = found.abandoned or (found.claim is not None and found.claim.foreign)
-    if found.state == BURNING or (given_up and found.state == FIRING and loose):
-        return found
-    if found.state == FIRING:
-        by = f", by pid {found.claim.identity.pid}" if found.claim is not None else ""
-        raise Refused(
-            f"fuse {found.id} is firing{by}", "agentctl fuse list --all shows what comes of it"
-        )
-    raise Refused(f"fuse {found.id} has {_how(found)}", "agentctl fuse set lights another")
+def _find_changeable(
+    connection: sqlite3.Connection, fuse_id: str, *, or_abandoned: bool = False
+) -> Fuse:
+    """Return a fuse that is set; with `or_abandoned` also one whose firing no live process of ours goes
+    on with. Raises NotFound, Refused."""
+    fuse = find_fuse(connection, fuse_id)
+    if fuse is None:
+        raise NotFound(f"no fuse {fuse_id!r}", "see which are set: agentctl fuse list")
+    is_loose = fuse.is_abandoned or (fuse.claim is not None and fuse.claim.is_foreign)
+    if fuse.state == SET or (or_abandoned and fuse.state == FIRING and is_loose):
+        return fuse
+    if fuse.state == FIRING:
+        by = f", by pid {fuse.claim.identity.pid}" if fuse.claim is not None else ""
+        raise Refused(f"fuse {fuse.id} is firing{by}", "see its result: agentctl fuse list --all")
+    end = "been cancelled" if fuse.state == CANCELLED else f"{fuse.state} already"
+    raise Refused(f"fuse {fuse.id} has {end}", "set another: agentctl fuse set")
 
 
-def _how(fuse: Fuse) -> str:
-    return "been cancelled" if fuse.state == CANCELLED else f"{fuse.state} already"
-
-
-def _cancelled(
+def _cancel(
     connection: sqlite3.Connection, fuse: Fuse, reason: str, moment: Moment, launch_id: str | None = None
 ) -> Fuse:
     connection.execute(
         "update fuse set phase = ?, settled_at = ?, reason = ?, cancelled_by = ? where id = ?",
         (CANCELLED, moment.at, reason, launch_id, fuse.id),
     )
-    tell(connection, "fuse.cancelled", fuse, moment, why=reason)
+    append_event(connection, "fuse.cancelled", fuse, moment, why=reason)
     return fuse._replace(state=CANCELLED, settled_at=moment.at, reason=reason)
 
 
-def _made(actions: Sequence[Action], seconds: float, moment: Moment) -> Fuse:
+def _new_fuse(actions: Sequence[Action], seconds: float, moment: Moment) -> Fuse:
     return Fuse(
-        os.urandom(4).hex(),
-        None,
-        None,
-        None,
-        None,
-        None,
-        tuple(actions),
-        moment.at,
-        moment.boot,
-        moment.elapsed + seconds,
-        moment.at + seconds,
-        BURNING,
+        id=os.urandom(4).hex(),
+        directory=None,
+        adapter=None,
+        session_id=None,
+        launch_id=None,
+        label=None,
+        actions=tuple(actions),
+        created_at=moment.at,
+        boot=moment.boot,
+        due_elapsed=moment.elapsed + seconds,
+        due_at=moment.at + seconds,
+        state=SET,
     )
 
 
-def _lit(path: str) -> list[Fuse]:
-    return fuse_rows.read(path, "where phase in (?, ?)", LIT)
+def _read_active(path: str) -> list[Fuse]:
+    return read_fuses(path, "where phase in (?, ?)", ACTIVE)
+
+
+def find_fuse(connection: sqlite3.Connection, fuse_id: str) -> Fuse | None:
+    return next(iter(select_fuses(connection, "where fuse.id = ?", (fuse_id,))), None)
+
+
+def insert_fuse(connection: sqlite3.Connection, fuse: Fuse) -> None:
+    connection.execute(
+        _INSERT,
+        (
+            fuse.id,
+            path_to_text(fuse.directory) if fuse.directory is not None else None,
+            fuse.adapter,
+            fuse.session_id,
+            fuse.launch_id,
+            fuse.label,
+            path_to_text(fuse.cwd) if fuse.cwd is not None else None,
+            json.dumps(fuse.actions),
+            fuse.created_at,
+            fuse.boot,
+            fuse.due_elapsed,
+            fuse.due_at,
+        ),
+    )
+
+
+def read_fuses(path: str, which: str, parameters: Sequence[object]) -> list[Fuse]:
+    rows = db.read_table(path, "fuse", f"{_ALL} {which}", parameters, column="cancelled_by")
+    return [_fuse(row) for row in rows]
+
+
+def select_fuses(connection: sqlite3.Connection, which: str, parameters: Sequence[object]) -> list[Fuse]:
+    return [_fuse(row) for row in connection.execute(f"{_ALL} {which}", parameters).fetchall()]
+
+
+def _fuse(row: tuple[Any, ...]) -> Fuse:
+    id_, directory, adapter, session_id, launch, label, actions, created, boot, *rest = row
+    due_boot, due_at, *rest = rest
+    state, claimed_at, claim, settled_at, results, reason, cwd, *agent, group = rest
+    steps = tuple(Action(*action) for action in json.loads(actions))
+    return Fuse(
+        id=id_,
+        directory=text_to_path(directory) if directory is not None else None,
+        adapter=adapter,
+        session_id=session_id,
+        launch_id=launch,
+        label=label,
+        actions=steps,
+        created_at=created,
+        boot=boot,
+        due_elapsed=due_boot,
+        due_at=due_at,
+        state=state,
+        claimed_at=claimed_at,
+        claim=_make_claim(*json.loads(claim)) if claim is not None else None,
+        settled_at=settled_at,
+        results=tuple(json.loads(results)) if results is not None else (None,) * len(steps),
+        reason=reason,
+        cwd=text_to_path(cwd) if cwd is not None else None,
+        agent=_make_claim(*agent) if agent[0] is not None else None,
+        group=group,
+    )
+
+
+def _make_claim(boot: str, pid: int, start: int, namespace: str | None) -> Claim:
+    return Claim(ProcessIdentity(boot, pid, start), namespace)

@@ -1,26 +1,25 @@
-"""Who holds a file, by the kernel's word: the process that has locked it, or has it open to write.
+"""Which processes hold a file: those that have locked it, or have it open to write.
 
-This recognises a process by what it does, where its name tells nothing.
+This recognises a process by what it does, if its name says nothing.
 """
 
 from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator
-from typing import NamedTuple
 
 from agentctl.errors import Exhausted, Forbidden, Gone, SourceError
-from agentctl.system.proc import Process
-from agentctl.system.proc_entry import read_system_file
+from agentctl.named_tuple import NamedTuple
+from agentctl.system.proc import Process, read_system_file
 
 LOCKS = "/proc/locks"
-# SQLite's log and its shared index: whoever only reads a database has these open to write.
+# SQLite's log and its shared index: a process that only reads a database has these open to write.
 BESIDE_A_DATABASE = ("-shm", "-wal")
 
 
 class FileLock(NamedTuple):
-    """One that is held. The device is left out: on btrfs it is not the one that stat shows. So a match
-    by inode is a hint, to be checked against the descriptors of that process."""
+    """One lock that a process holds. The device is left out: on btrfs it differs from the one in stat.
+    So a match by inode is a hint, to be checked against the descriptors of that process."""
 
     kind: str  # "POSIX", "FLOCK", …
     mode: str  # "READ" or "WRITE"
@@ -28,18 +27,19 @@ class FileLock(NamedTuple):
     inode: int
 
 
-def file_locks() -> list[FileLock]:
-    """All locks that the kernel shows. An empty list may also mean that this kernel has no /proc/locks.
+def read_file_locks() -> list[FileLock]:
+    """Return all locks that the kernel shows. The list is also empty if this kernel has no /proc/locks.
     Raises SourceError."""
     try:
         table = read_system_file(LOCKS)
     except (Gone, Forbidden):
         return []
-    return [lock for line in table.split(b"\n") if (lock := _parsed(line)) is not None]
+    return [lock for line in table.split(b"\n") if (lock := _parse_lock(line)) is not None]
 
 
-def _parsed(line: bytes) -> FileLock | None:
-    """`1: FLOCK  ADVISORY  WRITE 1234 fe:00:5678 0 EOF`; `1: -> …` is one that waits for it."""
+def _parse_lock(line: bytes) -> FileLock | None:
+    """Parse `1: FLOCK  ADVISORY  WRITE 1234 fe:00:5678 0 EOF`; None for `1: -> …`, which waits for
+    it."""
     fields = line.decode("ascii", "replace").split()
     if len(fields) < 6 or fields[1] == "->" or not fields[4].isdecimal():
         return None
@@ -49,32 +49,32 @@ def _parsed(line: bytes) -> FileLock | None:
     return FileLock(kind=fields[1], mode=fields[3], pid=int(fields[4]), inode=int(inode))
 
 
-def lock_holders() -> dict[int, set[int]]:
-    """Pids by the inode that they have locked."""
-    found: dict[int, set[int]] = {}
-    for lock in file_locks():
-        found.setdefault(lock.inode, set()).add(lock.pid)
-    return found
+def find_lock_holders() -> dict[int, set[int]]:
+    """Return the pids of the holders, by the inode of the locked file."""
+    holders: dict[int, set[int]] = {}
+    for lock in read_file_locks():
+        holders.setdefault(lock.inode, set()).add(lock.pid)
+    return holders
 
 
-def writers_below(processes: Iterable[Process], roots: Iterable[str]) -> Iterator[tuple[Process, str]]:
-    """Processes that have a file in one of these directories open to write, and which. Those that we may
-    not look into are passed over: their names are all there is. Raises Exhausted."""
+def find_writers(processes: Iterable[Process], roots: Iterable[str]) -> Iterator[tuple[Process, str]]:
+    """Yield each process that has a file in one of these directories open to write, with its path. Skip
+    the processes that we may not look into. Raises Exhausted."""
     prefixes = tuple(os.path.realpath(root).rstrip("/") + "/" for root in roots)
     mine = os.getpid()
     for process in processes:
         try:
-            if process.pid == mine or not process.alive:
+            if process.pid == mine or not process.is_alive:
                 continue
-            for path in process.opened_files():
+            for path in process.list_own_files():
                 if (
                     path.startswith(prefixes)
                     and not path.endswith(BESIDE_A_DATABASE)
-                    and process.writes(path)
+                    and process.has_open_to_write(path)
                 ):
                     yield process, path
                     break
         except Exhausted:
             raise
-        except SourceError:  # it has ended meanwhile, or may not be looked into
+        except SourceError:  # the process has ended, or may not be looked into
             continue

@@ -1,19 +1,20 @@
-"""Records out of a piece of a JSON-lines file, newest first.
+"""Records of a JSON-lines file, newest first.
 
-Invariant: a torn or garbled line is counted, never fatal and never silently dropped.
+Invariant: an incomplete or garbled line is counted. It is never fatal and never silently dropped.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
-from typing import Any, NamedTuple
+from typing import Any
 
+from agentctl.named_tuple import NamedTuple
 from agentctl.system import files
 from agentctl.system.files import Piece
 
 Record = dict[str, Any]
-DIGITS = 20  # of a whole number, with its sign: enough for any of 64 bits
+DIGITS = 20  # of a whole number, with its sign: enough for 64 bits
 MUCH = 1e18
 
 
@@ -22,14 +23,13 @@ class Line(NamedTuple):
     raw: bytes
 
 
-class Tally:
-    """What a reading had to leave out."""
+class SkippedLines:
+    """Counts the lines that a reader had to skip."""
 
-    __slots__ = ("garbled", "torn")
+    __slots__ = ("garbled",)
 
     def __init__(self) -> None:
-        self.torn = 0  # a last line that is still being written
-        self.garbled = 0  # lines that are no JSON object
+        self.garbled = 0  # lines that are not a JSON object
 
     def __bool__(self) -> bool:
         return bool(self.garbled)
@@ -39,7 +39,7 @@ class Tally:
 
 
 def lines_backwards(piece: Piece) -> Iterator[Line]:
-    """Complete lines from last to first. `piece.data` must start at a line."""
+    """Yield the complete lines from last to first. `piece.data` must start at a line."""
     data = piece.data
     end = data.rfind(b"\n")
     while end >= 0:
@@ -57,82 +57,82 @@ def lines_forwards(piece: Piece) -> Iterator[Line]:
         start = end + 1
 
 
-def parse(raw: bytes) -> Record | None:
-    """One JSON object, bad UTF-8 replaced; None for anything else."""
-    return parse_text(raw.decode("utf-8", "replace"))
+def parse_record(raw: bytes) -> Record | None:
+    """Return one JSON object, with bad UTF-8 replaced; None for anything else."""
+    return parse_record_text(raw.decode("utf-8", "replace"))
 
 
-def parse_text(text: str) -> Record | None:
+def parse_record_text(text: str) -> Record | None:
     try:
-        value = _decoded(text)
+        value = _decode(text)
     except (ValueError, RecursionError):
         return None
     return value if isinstance(value, dict) else None
 
 
-def _whole(digits: str) -> int | None:
+def _parse_whole(digits: str) -> int | None:
     return int(digits) if len(digits) <= DIGITS else None
 
 
-def _number(text: str) -> float | None:
+def _parse_number(text: str) -> float | None:
     value = float(text)
     return value if -MUCH < value < MUCH else None
 
 
-def _no_number(_: str) -> None:
-    """NaN and Infinity, which Python reads though no JSON has them."""
+def _parse_constant(_: str) -> None:
+    """Drop NaN and Infinity, which Python reads although JSON does not have them."""
 
 
-# A number that nobody can have meant reads as null. Left as it is, it would stop whoever adds it up,
-# prints it or makes a time of it, with everybody else's sessions in hand.
-_decoded = json.JSONDecoder(parse_int=_whole, parse_float=_number, parse_constant=_no_number).decode
+# A nonsense number reads as null. Otherwise the code that adds it up, prints it or makes a time of it
+# would fail, and with it the whole list.
+_decode = json.JSONDecoder(
+    parse_int=_parse_whole, parse_float=_parse_number, parse_constant=_parse_constant
+).decode
 
 
-def newest_first(
-    piece: Piece, tally: Tally, wanted: Callable[[bytes], bool] | None = None
+def records_newest_first(
+    piece: Piece, tally: SkippedLines, is_relevant: Callable[[bytes], bool] | None = None
 ) -> Iterator[tuple[int, Record]]:
-    """(offset, record) from the end. `wanted` looks at the raw line, so that the bulk of a
-    transcript is skipped without parsing it."""
-    if piece.data and not piece.data.endswith(b"\n"):
-        tally.torn += 1
-    yield from _records(lines_backwards(piece), tally, wanted)
+    """Yield (offset, record) from the end. `is_relevant` gets the raw line, so that most of a
+    transcript is skipped without parsing."""
+    yield from _parse_lines(lines_backwards(piece), tally, is_relevant)
 
 
-def backwards(path: str, tally: Tally) -> Iterator[tuple[int, Record]]:
-    """(offset, record) of a whole file from its end, a window at a time: whoever stops early has
-    read only the end of it."""
-    piece = files.tail(path)
+def read_backwards(path: str, tally: SkippedLines) -> Iterator[tuple[int, Record]]:
+    """Yield (offset, record) of a whole file from its end, and read one window at a time: a caller that
+    stops early has read only the end. Raises SourceError."""
+    piece = files.read_tail(path)
     while True:
-        yield from newest_first(piece, tally)
+        yield from records_newest_first(piece, tally)
         if piece.offset == 0:
             return
-        before = files.before(path, piece.offset)
-        if before.offset == piece.offset:  # one line longer than any window: nothing beyond it
+        before = files.read_before(path, piece.offset)
+        if before.offset == piece.offset:  # a line is longer than any window: stop there
             tally.garbled += 1
             return
         piece = before
 
 
-def oldest_first(
-    piece: Piece, tally: Tally, wanted: Callable[[bytes], bool] | None = None
+def records_oldest_first(
+    piece: Piece, tally: SkippedLines, is_relevant: Callable[[bytes], bool] | None = None
 ) -> Iterator[tuple[int, Record]]:
-    yield from _records(lines_forwards(piece), tally, wanted)
+    yield from _parse_lines(lines_forwards(piece), tally, is_relevant)
 
 
-def _records(
-    lines: Iterator[Line], tally: Tally, wanted: Callable[[bytes], bool] | None
+def _parse_lines(
+    lines: Iterator[Line], tally: SkippedLines, is_relevant: Callable[[bytes], bool] | None
 ) -> Iterator[tuple[int, Record]]:
     for offset, raw in lines:
-        if wanted is not None and not wanted(raw):
+        if is_relevant is not None and not is_relevant(raw):
             continue
-        record = parse(raw)
+        record = parse_record(raw)
         if record is None:
             tally.garbled += 1
         else:
             yield offset, record
 
 
-# Shapes: other people's JSON may have anything anywhere.
+# Shapes: an agent's JSON may have any type in any place.
 
 
 def as_dict(value: object) -> Record:
@@ -140,5 +140,5 @@ def as_dict(value: object) -> Record:
 
 
 def as_text(value: object) -> str | None:
-    """A string that says something."""
+    """Return a string that is not empty, else None."""
     return value if isinstance(value, str) and value else None

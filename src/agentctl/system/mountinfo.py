@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from typing import NamedTuple
 
-from agentctl.system.proc_entry import read_system_file
+from agentctl import paths
+from agentctl.named_tuple import NamedTuple
+from agentctl.system.proc import read_system_file
 
 OWN = "/proc/self/mountinfo"
 
@@ -16,44 +17,45 @@ class Mount(NamedTuple):
 
     id: bytes  # never the same in two namespaces
     device: bytes
-    root: str  # which directory of that file system; "/": all of it
-    point: str  # where it is seen
-    kind: str = ""  # of file system
+    root: str  # the directory of the file system that is mounted; "/": all of it
+    point: str  # where it is mounted
+    kind: str = ""  # the type of the file system
 
 
-def read_own() -> list[Mount]:
-    """Every mount that we see, in the order in which they were made. Raises SourceError."""
-    return parse(read_system_file(OWN))
+def read_own_mounts() -> list[Mount]:
+    """Return every mount of our namespace, oldest first. Raises SourceError."""
+    return parse_mounts(read_system_file(OWN))
 
 
-def parse(raw: bytes) -> list[Mount]:
-    found = []
+def parse_mounts(raw: bytes) -> list[Mount]:
+    mounts = []
     for line in raw.splitlines():
         before, _, after = line.partition(b" - ")
         fields = before.split(b" ")
         if len(fields) > 4:
             kind = after.split(b" ")[0].decode("ascii", "replace")
-            found.append(Mount(fields[0], fields[2], _plain(fields[3]), _plain(fields[4]), kind))
-    return found
+            root, point = _decode_path(fields[3]), _decode_path(fields[4])
+            mounts.append(Mount(fields[0], fields[2], root, point, kind))
+    return mounts
 
 
-def mount_of(path: str, mounts: Sequence[Mount]) -> Mount | None:
-    """The mount that a path without links is on. The last one hides those before it."""
-    found = None
+def find_mount(path: str, mounts: Sequence[Mount]) -> Mount | None:
+    """Return the mount of a path without links. The last mount hides earlier ones."""
+    nearest = None
     for mount in mounts:
-        if (path == mount.point or is_below(path, mount.point)) and (
-            found is None or len(mount.point) >= len(found.point)
+        if paths.is_inside(path, mount.point) and (
+            nearest is None or len(mount.point) >= len(nearest.point)
         ):
-            found = mount
-    return found
+            nearest = mount
+    return nearest
 
 
 def is_below(path: str, directory: str) -> bool:
-    return path != directory and path.startswith(directory.rstrip("/") + "/")
+    return path != directory and paths.is_inside(path, directory)
 
 
-def _plain(field: bytes) -> str:
-    """Blank, tab, newline and backslash are written as octal numbers."""
+def _decode_path(field: bytes) -> str:
+    """Return the field as a path: the kernel writes blank, tab, newline and backslash in octal."""
     if b"\\" in field:
         for octal, byte in ((b"\\040", b" "), (b"\\011", b"\t"), (b"\\012", b"\n"), (b"\\134", b"\\")):
             field = field.replace(octal, byte)

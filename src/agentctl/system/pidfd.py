@@ -1,7 +1,7 @@
-"""Handles on processes: open and verify, signal, wait, and learn how one ended.
+"""Handles on processes: open and verify, signal, wait, read the exit code.
 
 Invariant: a signal goes through a descriptor that was opened and then checked against the identity.
-Between the check and the signal the pid may be reused; the descriptor cannot.
+Between the check and the signal the pid may be reused, but not the descriptor.
 """
 
 from __future__ import annotations
@@ -15,39 +15,40 @@ import struct
 from agentctl.errors import Exhausted, Forbidden, Gone, SourceError, Unsupported
 from agentctl.system import proc
 from agentctl.system.files import NO_DESCRIPTOR
-from agentctl.system.identity import ProcessIdentity
+from agentctl.system.proc import ProcessIdentity
 
 # struct pidfd_info, 64 bytes: mask u64, cgroupid u64, pid tgid ppid ruid rgid euid egid suid sgid
 # fsuid fsgid u32 each, exit_code s32 at offset 60.
 _INFO = struct.Struct("=QQ11Ii")
-_INFO_EXIT = 1 << 3  # set only when exit_code holds an answer
+_INFO_EXIT = 1 << 3  # set only if exit_code is valid
 # _IOWR(0xFF, 11, struct pidfd_info): direction 3, size 64, type 0xFF, number 11
 _GET_INFO = (3 << 30) | (_INFO.size << 16) | (0xFF << 8) | 11
 
-LONGEST = 0x7FFFFFFF  # milliseconds: 24 days; poll takes no more
+LONGEST = 0x7FFFFFFF  # milliseconds: 24 days, the most that poll takes
 
 
 class Handle:
-    """A pidfd proven to be the process that was meant. Use as a context manager."""
+    """A pidfd, verified to be the process with this identity. Use as a context manager."""
 
     __slots__ = ("_fd", "identity")
 
     def __init__(self, identity: ProcessIdentity) -> None:
+        """Raise Gone, Forbidden, Exhausted or Unsupported."""
         self.identity = identity
-        if identity.boot != proc.boot_id():
+        if identity.boot != proc.read_boot_id():
             raise Gone(identity.address, "the machine has booted since")
         try:
             self._fd = os.pidfd_open(identity.pid)
         except AttributeError as error:  # a Python built without it, or no Linux
             raise Unsupported("pidfd_open", "not available here") from error
         except OSError as error:
-            raise _translated(error, identity.address) from error
+            raise _translate_error(error, identity.address) from error
         try:
-            there = proc.current(identity) is not None
+            is_same = proc.find_process(identity) is not None
         except BaseException:
             self.close()
             raise
-        if not there:
+        if not is_same:
             self.close()
             raise Gone(identity.address, "the pid now names another process")
 
@@ -66,55 +67,55 @@ class Handle:
         return self._fd
 
     def signal(self, number: signals.Signals) -> None:
-        """Raises Gone when it has ended, Forbidden when it is not ours."""
+        """Send a signal. Raises Gone if the process has ended, Forbidden if it is not ours."""
         try:
             signals.pidfd_send_signal(self._fd, number)
         except OSError as error:
-            raise _translated(error, self.identity.address) from error
+            raise _translate_error(error, self.identity.address) from error
 
     def wait(self, timeout: float | None) -> bool:
-        """Whether it has ended; returns at once when it does. None waits for ever."""
+        """Wait for the end of the process and return whether it has ended. None waits for ever."""
         poller = select.poll()
         poller.register(self._fd, select.POLLIN)
         return bool(poller.poll(None if timeout is None else min(timeout * 1000, LONGEST)))
 
     def exit_code(self) -> int | None:
-        """Its exit code, or minus the signal that ended it. None: alive, or nobody can tell any more.
+        """Return the exit code, or minus the signal that ended the process. None: alive, or not known.
 
-        Two rungs: a zombie's status in /proc, then the kernel's exit info for a process that was
-        reaped while this handle was open. Reading exit info of an unreaped one gives 0 with the mask
-        bit clear: without looking at the bit we would report a success nobody saw.
+        Two sources: a zombie's status in /proc, then the kernel's exit info for a process that was
+        reaped while this handle was open. For a process that is not reaped yet, the exit info is 0 with
+        the mask bit clear: without the bit we would report a success that did not happen.
         """
-        process = proc.current(self.identity)
+        process = proc.find_process(self.identity)
         if process is not None:
-            return None if process.alive else zombie_exit_code(process)
+            return None if process.is_alive else read_zombie_exit_code(process)
         import fcntl  # not on the hot path
 
         buffer = bytearray(_INFO.pack(_INFO_EXIT, *[0] * 13))
         try:
             fcntl.ioctl(self._fd, _GET_INFO, buffer)
-        except OSError:  # kernels before 6.13 have no such ioctl: nobody can tell
+        except OSError:  # a kernel before 6.13 has no such ioctl
             return None
         mask, *_, status = _INFO.unpack(buffer)
-        return decode(status) if mask & _INFO_EXIT else None
+        return decode_wait_status(status) if mask & _INFO_EXIT else None
 
 
 def is_taken(pid: int) -> bool:
-    """Whether some process has this number, also one that /proc hides from us."""
+    """Return whether a process has this pid, also one that /proc hides from us."""
     try:
         os.close(os.pidfd_open(pid))
-    except OverflowError:  # no number of a process
+    except OverflowError:  # not a possible pid
         return False
     except OSError as error:
-        # EINVAL and ENOENT: it is no process's number, but that of one of its threads
+        # EINVAL and ENOENT: the number is the id of a thread, not of a process
         return error.errno not in (errno.ESRCH, errno.EINVAL, errno.ENOENT)
-    except AttributeError:  # a Python built without it: nobody can tell
+    except AttributeError:  # a Python built without it: not known, so assume yes
         return True
     return True
 
 
 def has_ended(identity: ProcessIdentity, within: float) -> bool:
-    """Whether it ends within so many seconds, or has."""
+    """Return whether the process has ended, or ends within so many seconds."""
     try:
         with Handle(identity) as handle:
             return handle.wait(within)
@@ -124,32 +125,37 @@ def has_ended(identity: ProcessIdentity, within: float) -> bool:
         return False
 
 
-def zombie_exit_code(process: proc.Process) -> int | None:
-    """How a zombie ended. The kernel shows 0 instead of the truth to those it does not trust with
-    the process, so another user's zombie is None, and so is one whose user cannot be told any more."""
+def read_zombie_exit_code(process: proc.Process) -> int | None:
+    """Return how a zombie ended; None for another user's zombie, or if its user is no longer known: the
+    kernel shows 0 to a process that may not read the status."""
     try:
-        trusted = os.geteuid() in (0, process.uid)
-    except Gone:  # its parent has asked for it since we looked
+        may_read = os.geteuid() in (0, process.uid)
+    except Gone:  # its parent has reaped it since the look
         return None
-    return decode(process.exit_status) if trusted else None
+    return decode_wait_status(process.exit_status) if may_read else None
 
 
-def decode(status: int) -> int:
-    """A wait status as exit code, or minus the signal."""
+def decode_wait_status(status: int) -> int:
+    """Return a wait status as exit code, or minus the signal."""
     return os.waitstatus_to_exitcode(status & 0xFFFF)
 
 
-def exit_info_supported() -> bool:
-    """Whether this kernel answers how a reaped process ended; asked of a child of our own."""
+def is_supported() -> bool:
+    """Return True if this Python and kernel have handles on processes."""
+    return hasattr(os, "pidfd_open")
+
+
+def has_exit_info() -> bool:
+    """Return whether this kernel keeps the exit code of a reaped process; tried with a child of ours."""
     child = os.fork()
     if child == 0:
         os._exit(7)
-    with Handle(proc.read_process(child, proc.boot_id()).identity) as handle:
+    with Handle(proc.read_process(child, proc.read_boot_id()).identity) as handle:
         os.waitpid(child, 0)
         return handle.exit_code() == 7
 
 
-def _translated(error: OSError, source: str) -> SourceError:
+def _translate_error(error: OSError, source: str) -> SourceError:
     if isinstance(error, ProcessLookupError):
         return Gone(source, "no such process")
     if isinstance(error, PermissionError):

@@ -1,54 +1,102 @@
 """The process table, read from /proc.
 
-Invariant: whatever is read of a process after the first glance is read through a directory handle
-that was re-verified against its start tick. The kernel ties such a handle to the process, not to the
-number: when the process is gone, reads through it fail, even if the pid already names another one.
+Invariant: after the first read of the table, everything about a process is read through a directory
+handle that was verified against its start tick. The kernel ties such a handle to the process, not to the
+pid: once the process is gone, reads fail, even if another process has the pid already.
+
+An OSError on /proc becomes a SourceError here.
 """
 
 from __future__ import annotations
 
+import errno
 import os
 from collections.abc import Iterator, Mapping
 from typing import TypeVar
 
-from agentctl.errors import Exhausted, Forbidden, Gone, SourceError, Unreachable
-from agentctl.system.identity import ProcessIdentity
-from agentctl.system.proc_entry import STAT_CAP, Entry, Stat, parse_stat, read_stat
+from agentctl import paths
+from agentctl.errors import Exhausted, Forbidden, Gone, Malformed, SourceError, Unreachable
+from agentctl.named_tuple import NamedTuple
+from agentctl.system import files
+from agentctl.system.files import NO_DESCRIPTOR
 
 # Z zombie, X/x dead: they keep a pid and run nothing. kill(pid, 0) calls them alive.
 DEAD_STATES = frozenset("ZXx")
 ENVIRON_CAP = 2 << 20  # the kernel's own limit on argv + environ is about this
 TICKS = os.sysconf("SC_CLK_TCK")
-STEP = 1.0  # seconds: what differs by less is no clock that was set
+STEP = 1.0  # seconds: a smaller difference does not mean that the clock was set
 NEVER = float("inf")
+PROC = "/proc"  # the address of the process table in evidence
+# These decide which processes and files a process sees, and which of them it may read.
+VIEW_NAMESPACES = ("mnt", "pid", "user", "time")
+RIGHTS = (b"Uid:", b"Gid:", b"Groups:", b"CapEff:")
 INITIAL_PID_NAMESPACE = "pid:[4026531836]"  # a constant of the kernel
+STAT_CAP = 1024
+PAGE = 1024  # bytes: a shorter read from procfs is the end of the file
+CHUNK = 1 << 14
+EXITING = 0x4  # PF_EXITING, of the flags in stat
 
 
-def boot_id() -> str:
-    """Raises Unreachable. A pid identifies a process only together with the boot id."""
+class ProcessIdentity(NamedTuple):
+    """Names one process for ever: a pid alone is reused, a pid with its start tick and boot id is
+    not."""
+
+    boot: str
+    pid: int
+    start: int  # clock ticks after boot, field 22 of /proc/PID/stat
+
+    @property
+    def address(self) -> str:
+        return f"proc:{self.pid}@{self.start}"
+
+
+class Thread(NamedTuple):
+    comm: str
+    start: int  # in ticks after boot, as in ProcessIdentity
+
+
+def read_boot_id() -> str:
+    """Return the id of this boot. Raises Unreachable."""
     path = "/proc/sys/kernel/random/boot_id"
     try:
         with open(path, encoding="ascii", errors="replace") as file:
-            told = file.read().strip()
+            boot = file.read().strip()
     except OSError as error:
         why = error.strerror or str(error)
         raise Unreachable(f"{path}: {why}", "agentctl needs /proc: mount it, or ask outside") from error
-    if not told:
+    if not boot:
         raise Unreachable(f"{path}: empty", "a sandbox hides it: ask outside")
-    return told
+    return boot
 
 
 Kind = TypeVar("Kind", bound="Process")
 
 
 class Process:
-    """One process as the kernel describes it; argv, exe and cwd are read when first asked for."""
+    """One process as the kernel describes it; argv, exe and cwd are read at the first access."""
 
     __slots__ = (
-        "_argv", "_cwd", "_described", "_environ", "_exe", "_files", "_first_open", "_namespace",
-        "_seen", "_uid",
-        "comm", "ending", "exit_status", "identity", "image", "layout", "mounts", "parent", "replaced",
-        "state", "threads", "withheld",
+        "_accessed_at",
+        "_argv",
+        "_cwd",
+        "_described",
+        "_environ",
+        "_exe",
+        "_files",
+        "_first_open",
+        "_namespace",
+        "_uid",
+        "comm",
+        "exit_status",
+        "identity",
+        "image",
+        "is_ending",
+        "layout",
+        "mount_namespace",
+        "parent",
+        "pid",
+        "state",
+        "threads",
     )  # fmt: skip
 
     def __init__(
@@ -65,21 +113,20 @@ class Process:
         image: bytes = b"",
     ) -> None:
         self.identity = identity
+        self.pid = identity.pid
         self.parent = parent
         self.state = state
         self.comm = comm
-        self.exit_status = exit_status  # as wait() would give it; means nothing unless a zombie's
-        # where its arguments lie in memory: as in its parent until it execs, random after; 0: withheld
+        self.exit_status = exit_status  # a wait status; valid only for a zombie
+        # the address of its arguments: as in its parent until it execs, random after; 0: withheld
         self.layout = layout
-        self.image = image  # where code, arguments and environment lie: elsewhere after each exec
+        self.image = image  # the addresses of code, arguments and environment: new after each exec
         self.threads = threads
-        # The kernel is taking it down: it runs nothing any more, and what it was (exe, argv) is gone
-        # already. Tens of milliseconds, for one with much memory. Alive until it is a zombie.
-        self.ending = ending
-        self.withheld: tuple[str, ...] = ()  # what the kernel refused to tell us
-        # its mount namespace, `mnt:[4026531841]`; None: withheld, or not looked at yet
-        self.mounts: str | None = None
-        self.replaced = False  # its executable was deleted or replaced since it started
+        # The kernel is taking it down: it runs nothing any more, and its exe and argv are gone already.
+        # This takes tens of milliseconds if it has much memory. It counts as alive until it is a zombie.
+        self.is_ending = ending
+        # its mount namespace, `mnt:[4026531841]`; None: withheld, or not read yet
+        self.mount_namespace: str | None = None
         self._described = False
         self._argv: tuple[str, ...] = ()
         self._exe: str | None = None
@@ -87,64 +134,66 @@ class Process:
         self._uid: int | None = None
         self._namespace: str | None = None
         self._environ: dict[str, str] | None = None
-        self._files: dict[str, str] | None = None  # what is behind each descriptor, by its number
-        self._seen = NEVER
+        self._files: dict[str, str] | None = None  # the target of each descriptor, by its number
+        self._accessed_at = NEVER
         self._first_open: float | None = None
 
     def __repr__(self) -> str:
         return f"<{self.comm} {self.identity.address} {self.state}>"
 
     def entry(self) -> Entry:
-        """Its directory in /proc, to be entered. Raises Gone when it is."""
+        """Return the directory in /proc, as a context manager. Entering it raises Gone."""
         return Entry(self.identity)
 
     @property
-    def pid(self) -> int:
-        return self.identity.pid
-
-    @property
     def program(self) -> object:
-        """Another one after each exec, and under each name."""
+        """A key that changes with each exec and each change of the name."""
         return self.identity, self.comm, self.image
 
     @property
-    def alive(self) -> bool:
-        """A zombie with further threads is one only by its first: the others go on, or still end."""
+    def is_alive(self) -> bool:
+        """Whether it may run. A zombie with more threads is one only by its first: the others may
+        run."""
         return self.state not in DEAD_STATES or self.threads > 1
 
     @property
     def argv(self) -> tuple[str, ...]:
-        self._describe()
+        if not self._described:
+            self._describe()
         return self._argv
 
     @property
     def exe(self) -> str | None:
         """Path of the running binary; None: the kernel withholds it."""
-        self._describe()
+        if not self._described:
+            self._describe()
         return self._exe
 
     @property
     def cwd(self) -> str | None:
         """Working directory; None: the kernel withholds it."""
-        self._describe()
+        if not self._described:
+            self._describe()
         return self._cwd
 
     @property
     def uid(self) -> int:
-        self._describe()
+        if not self._described:
+            self._describe()
         assert self._uid is not None
         return self._uid
 
     @property
-    def namespace(self) -> str | None:
+    def pid_namespace(self) -> str | None:
         """`pid:[4026531836]`; None: the kernel withholds it."""
         if self._namespace is None:
             with self.entry() as handle:
                 self._namespace = handle.link("ns/pid")
         return self._namespace
 
-    def inner_pid(self) -> int:
-        """Its number in its own pid namespace, which is what it writes into its own files."""
+    def read_inner_pid(self) -> int:
+        """Return the pid in its own namespace, which is the one it writes into its files. Raises
+        Gone."""
         with self.entry() as handle:
             for line in handle.read("status", 8192).splitlines():
                 if line.startswith(b"NSpid:"):
@@ -152,24 +201,25 @@ class Process:
         return self.pid
 
     def environ(self) -> Mapping[str, str]:
-        """Its environment as it was at exec. Raises Forbidden for another user's process."""
+        """Return the environment as it was at exec. Raises Forbidden for another user's process."""
         if self._environ is None:
             with self.entry() as handle:
-                raw = handle.read("environ", ENVIRON_CAP)
-            pairs = (item.partition(b"=") for item in raw.split(b"\0") if b"=" in item)
-            self._environ = {os.fsdecode(key): os.fsdecode(value) for key, _, value in pairs}
+                text = os.fsdecode(handle.read("environ", ENVIRON_CAP))
+            pairs = (item.partition("=") for item in text.split("\0"))
+            self._environ = {key: value for key, equals, value in pairs if equals}
         return self._environ
 
-    def open_files(self) -> tuple[str, ...]:
-        """Paths and socket names behind its descriptors. Raises Forbidden for another user's."""
+    def list_open_files(self) -> tuple[str, ...]:
+        """Return the paths and socket names behind all descriptors. Raises Forbidden for another
+        user's."""
         return tuple(self._descriptors().values())
 
-    def opened_files(self) -> tuple[str, ...]:
-        """The same without the standard streams, which were given to it."""
+    def list_own_files(self) -> tuple[str, ...]:
+        """Return the same without the standard streams, which its parent opened."""
         return tuple(path for number, path in self._descriptors().items() if int(number) > 2)
 
     def has_open(self, name: str, status: os.stat_result) -> bool:
-        """Whether a descriptor of its is on this very file, which has this name. Raises SourceError."""
+        """Return whether the process has this file open, which has this name. Raises SourceError."""
         with self.entry() as handle:
             for number, target in self._descriptors().items():
                 if target.removesuffix(" (deleted)").rpartition("/")[2] == name and os.path.samestat(
@@ -178,25 +228,28 @@ class Process:
                     return True
         return False
 
-    def standard_input(self) -> str:
-        """What is behind it: a terminal, a pipe, a file; empty if it is closed. Raises SourceError."""
+    def read_standard_input(self) -> str:
+        """Return the target of descriptor 0; empty if it is closed. Raises SourceError."""
         return self._descriptors().get("0", "")
 
-    def position_in(self, path: str) -> int:
-        """How far its descriptors on this file have come. One that appends stands where its own last
-        write ended, whoever has written since. Raises Gone, also when it has none."""
-        found = [int(told.split(None, 2)[1]) for told in self._about(path) if told.startswith(b"pos:")]
-        if not found:
+    def read_file_position(self, path: str) -> int:
+        """Return the furthest position of its descriptors on this file. A descriptor that appends stays
+        where its own last write ended, even if other processes wrote since. Raises Gone, also if the
+        process does not have the file open."""
+        positions = [
+            int(line.split(None, 2)[1]) for line in self._read_fdinfo(path) if line.startswith(b"pos:")
+        ]
+        if not positions:
             raise Gone(f"{self.identity.address}/fd", f"it does not hold {path}")
-        return max(found)
+        return max(positions)
 
-    def writes(self, path: str) -> bool:
-        """Whether it has this file open to write, and not only to read."""
-        flags = [told.partition(b"flags:")[2].split(None, 1)[:1] for told in self._about(path)]
-        return any(int(octal, 8) & os.O_ACCMODE for found in flags for octal in found)
+    def has_open_to_write(self, path: str) -> bool:
+        """Return whether the process has this file open to write. Raises SourceError."""
+        flags = [line.partition(b"flags:")[2].split(None, 1)[:1] for line in self._read_fdinfo(path)]
+        return any(int(octal, 8) & os.O_ACCMODE for words in flags for octal in words)
 
-    def _about(self, path: str) -> Iterator[bytes]:
-        """What the kernel says of each of its descriptors on this file."""
+    def _read_fdinfo(self, path: str) -> Iterator[bytes]:
+        """Yield what the kernel says about each of its descriptors on this file."""
         with self.entry() as handle:
             for number in [number for number, target in self._descriptors().items() if target == path]:
                 try:
@@ -204,35 +257,43 @@ class Process:
                 except Gone:  # closed since
                     continue
 
-    def sleeps_in(self) -> frozenset[str]:
-        """Where in the kernel its threads are, by the kernel's names: `anon_pipe_read` if one reads an
-        empty pipe. "0": it runs, or the kernel does not say."""
+    def read_wait_channels(self) -> frozenset[str]:
+        """Return where in the kernel its threads wait, by the kernel's names: `anon_pipe_read` if one
+        reads an empty pipe. "0": a thread runs, or the kernel does not say. Raises SourceError."""
         with self.entry() as handle:
-            return frozenset(raw.decode("ascii", "replace") for raw in handle.of_threads("wchan"))
+            return frozenset(raw.decode("ascii", "replace") for raw in handle.read_of_threads("wchan"))
 
-    def began(self, boot_time: float) -> float:
-        """When, by the time of day. Its start is counted from boot: was the clock set forward since, as
-        in a virtual machine that has slept, then it seems younger than it is. But the kernel has stamped
-        its directory here when somebody first looked, which was not before it began."""
-        began = boot_time + self.identity.start / TICKS
-        return self._first_seen if self._first_seen < began - STEP else began
+    def find_thread_start(self, name: str) -> int | None:
+        """Return the start tick of the oldest thread of this name; None: there is none yet. Raises
+        Gone."""
+        return min((thread.start for thread in read_threads(self) if thread.comm == name), default=None)
 
-    def may_have_begun(self, boot_time: float) -> float:
-        """The same, or earlier: perhaps nobody looked before the clock was set, but it had opened pipes.
-        (Behind the first three descriptors are those that it was given. Sockets have no time.)"""
+    def find_start_time(self, boot_time: float) -> float:
+        """Return the start by the time of day. The kernel counts the start from boot: if the clock was
+        set forward since, as in a virtual machine that slept, the process seems too young. But the
+        kernel stamped its directory in /proc at the first access by any process, which was after the
+        start."""
+        start = boot_time + self.identity.start / TICKS
+        return self._first_access if self._first_access < start - STEP else start
+
+    def find_earliest_start_time(self, boot_time: float) -> float:
+        """Return the same or an earlier time: perhaps no process read its directory before the clock was
+        set, but it had opened pipes. (The first three descriptors are its parent's; sockets have no
+        time.)"""
         if self._first_open is None:
-            self._first_open = min(self._opened(), default=NEVER)
-        return min(self.began(boot_time), self._first_open)
+            self._first_open = min(self._read_pipe_times(), default=NEVER)
+        return min(self.find_start_time(boot_time), self._first_open)
 
     @property
-    def _first_seen(self) -> float:
+    def _first_access(self) -> float:
         try:
-            self._describe()
+            if not self._described:
+                self._describe()
         except Gone:
             return NEVER
-        return self._seen
+        return self._accessed_at
 
-    def _opened(self) -> Iterator[float]:
+    def _read_pipe_times(self) -> Iterator[float]:
         try:
             with self.entry() as handle:
                 for number, target in self._descriptors().items():
@@ -240,7 +301,7 @@ class Process:
                         yield handle.status(f"fd/{number}").st_ctime
         except Exhausted:
             raise
-        except SourceError:  # another user's, or it has closed that
+        except SourceError:  # another user's process, or the pipe is closed
             return
 
     def _descriptors(self) -> dict[str, str]:
@@ -250,29 +311,25 @@ class Process:
         return self._files
 
     def _describe(self) -> None:
-        if self._described:
-            return
         with self.entry() as handle:
-            self._uid, self._seen = handle.shown()
+            self._uid, self._accessed_at = handle.read_owner()
             raw = handle.read("cmdline", ENVIRON_CAP)
             exe, self._cwd = handle.link("exe"), handle.link("cwd")
-            self.mounts = handle.link("ns/mnt")
+            self.mount_namespace = handle.link("ns/mnt")
         # Pi overwrites its argv with its name and pads with NULs: drop the padding.
-        self._argv = tuple(os.fsdecode(part) for part in raw.rstrip(b"\0").split(b"\0")) if raw else ()
-        if exe is not None and exe.endswith(" (deleted)"):
-            exe, self.replaced = exe.removesuffix(" (deleted)"), True
-        self._exe = exe
-        self.withheld = tuple(n for n, v in (("exe", exe), ("cwd", self._cwd)) if v is None)
+        self._argv = tuple(os.fsdecode(raw.rstrip(b"\0")).split("\0")) if raw else ()
+        # " (deleted)": the binary was deleted or replaced since the process started.
+        self._exe = exe.removesuffix(" (deleted)") if exe is not None else None
         self._described = True
 
 
 def read_process(pid: int, boot: str) -> Process:
-    """One process by number, right now. Raises Gone."""
+    """Return the process with this pid now. Raises SourceError."""
     stat = parse_stat(read_stat(pid))
-    return described(Process, ProcessIdentity(boot, pid, stat.start), stat)
+    return make_process(Process, ProcessIdentity(boot, pid, stat.start), stat)
 
 
-def described(kind: type[Kind], identity: ProcessIdentity, stat: Stat) -> Kind:
+def make_process(kind: type[Kind], identity: ProcessIdentity, stat: Stat) -> Kind:
     return kind(
         identity,
         stat.parent,
@@ -281,38 +338,39 @@ def described(kind: type[Kind], identity: ProcessIdentity, stat: Stat) -> Kind:
         stat.exit_status,
         layout=stat.layout,
         threads=stat.threads,
-        ending=stat.ending,
+        ending=stat.is_ending,
         image=stat.image,
     )
 
 
 def read_table() -> dict[int, Process]:
-    """Every process visible from here. One that vanishes meanwhile is simply not in it. Raises
-    Exhausted: one that was not read for want of a descriptor would be missing from it."""
-    boot, table = boot_id(), {}
-    for pid in pids():
+    """Return every process visible from here, without those that end meanwhile. Raises Exhausted if a
+    process cannot be read for want of a descriptor."""
+    boot, table = read_boot_id(), {}
+    for pid in list_pids():
         try:
             table[pid] = read_process(pid, boot)
-        except (Gone, Forbidden):  # hidepid=1: another user's shows its number and nothing else
+        except (Gone, Forbidden):  # hidepid=1: another user's process shows only its pid
             continue
     return table
 
 
-def newcomers(table: Mapping[int, Process]) -> Iterator[Process]:
-    """Live ones that have begun since that table was read, or become another program, as a shell may."""
+def find_new_processes(table: Mapping[int, Process]) -> Iterator[Process]:
+    """Yield the live processes that started, or became another program, since the table was read."""
     for process in read_table().values():
-        known = table.get(process.pid)
-        if process.alive and (known is None or known.program != process.program):
+        before = table.get(process.pid)
+        if process.is_alive and (before is None or before.program != process.program):
             yield process
 
 
-def pids() -> list[int]:
+def list_pids() -> list[int]:
     return [int(name) for name in os.listdir("/proc") if name.isdigit()]
 
 
-def current(identity: ProcessIdentity) -> Process | None:
-    """The process with this identity if it still has a pid (it may be a zombie), else None."""
-    if identity.boot != boot_id():
+def find_process(identity: ProcessIdentity) -> Process | None:
+    """Return the process with this identity, which may be a zombie; None if it is gone. Raises Forbidden
+    and Exhausted."""
+    if identity.boot != read_boot_id():
         return None
     try:
         process = read_process(identity.pid, identity.boot)
@@ -321,17 +379,17 @@ def current(identity: ProcessIdentity) -> Process | None:
     return process if process.identity == identity else None
 
 
-def is_ending(process: Process) -> bool:
-    """Whether the kernel is taking it down: nobody can tell any more whose it was. It may have begun to
-    end since the table was read; then it is without its executable. Raises Gone."""
-    if process.ending or process.exe is not None:
-        return process.ending
-    now = current(process.identity)
-    return now is not None and now.ending
+def is_ending_now(process: Process) -> bool:
+    """Return whether the kernel is taking the process down, so that its program is no longer known. If
+    it began to end after the table was read, it has no executable any more. Raises Gone."""
+    if process.is_ending or process.exe is not None:
+        return process.is_ending
+    now = find_process(process.identity)
+    return now is not None and now.is_ending
 
 
-def namespace() -> str:
-    """Ours, of pids; empty: nobody can tell."""
+def pid_namespace() -> str:
+    """Return our own pid namespace; empty: it cannot be read."""
     try:
         return os.readlink("/proc/self/ns/pid")
     except FileNotFoundError:  # a kernel without pid namespaces has the one
@@ -340,7 +398,295 @@ def namespace() -> str:
         return ""
 
 
-def elsewhere(identity: ProcessIdentity, its: str | None) -> bool:
-    """Whether it may live where we cannot look, as in a container. `its` namespace None: ours."""
-    same = its is None or (its != "" and its == namespace())
-    return not same and identity.boot == boot_id()
+def may_be_elsewhere(identity: ProcessIdentity, namespace: str | None) -> bool:
+    """Return whether the process may live in another pid namespace, where we cannot look. `namespace` is
+    its own; None: ours."""
+    is_ours = namespace is None or (namespace != "" and namespace == pid_namespace())
+    return not is_ours and identity.boot == read_boot_id()
+
+
+def read_threads(process: Process) -> tuple[Thread, ...]:
+    """Return the threads of a process, oldest first. Raises Gone."""
+    first = Thread(process.comm, process.identity.start)  # the process shows the values of its first
+    with process.entry() as handle:
+        stats = [parse_stat(raw) for raw in handle.read_of_threads("stat", besides=str(process.pid))]
+    others = (Thread(stat.comm, stat.start) for stat in sorted(stats, key=lambda stat: stat.start))
+    return (first, *others)
+
+
+def mount_namespace() -> str:
+    """Return our own mount namespace. Raises OSError."""
+    return os.readlink("/proc/self/ns/mnt")
+
+
+def root_path(pid: int) -> str:
+    """Return the path by which we reach the root directory of this process."""
+    return f"/proc/{pid}/root"
+
+
+def is_in_proc(path: str) -> bool:
+    """Return True for a path below /proc. Through /proc/PID/root it leads into another file system,
+    where symbolic links mean something else."""
+    return paths.is_inside(path, PROC)
+
+
+def read_binary_path(pid: int) -> str | None:
+    """Return the binary of the process that has this pid now; None: the kernel withholds it."""
+    try:
+        return os.readlink(f"/proc/{pid}/exe")
+    except OSError:
+        return None
+
+
+def read_uid_map() -> bytes:
+    """Return the users of our user namespace. Raises SourceError."""
+    return read_system_file("/proc/self/uid_map")
+
+
+def read_viewpoint(pid: int) -> tuple[object, ...]:
+    """Return all that decides what of the machine this process sees. Raises SourceError."""
+    try:
+        links = [os.readlink(root_path(pid))]
+        for name in VIEW_NAMESPACES:
+            try:
+                links.append(os.readlink(f"/proc/{pid}/ns/{name}"))
+            except FileNotFoundError:  # an older kernel has no time namespaces
+                continue
+        with open(f"/proc/{pid}/status", "rb") as file:
+            rights = [line for line in file if line.startswith(RIGHTS)]
+    except OSError as error:
+        raise translate_error(error, f"proc:{pid}") from error
+    return (*links, *rights)
+
+
+def read_queue_seconds(pid: int) -> float:
+    """Return how long the first thread of this pid has ever waited for a processor; 0 if the kernel does
+    not count it. It is a hint: the pid may be reused."""
+    try:
+        with open(f"/proc/{pid}/schedstat", encoding="ascii") as file:
+            return int(file.read().split()[1]) / 1e9
+    except (OSError, IndexError, ValueError):
+        return 0.0
+
+
+def read_memory_file(process: Process, name: str) -> tuple[str, bytes] | None:
+    """Return address and content of the file in memory that this process has open under this name (see
+    `this_process.make_memory_file`); None: it has none. Raises SourceError."""
+    with process.entry() as entry:
+        numbers = [number for number, to in entry.links("fd") if to.startswith(f"/memfd:{name} ")]
+    if not numbers:
+        return None
+    data = files.read_file(f"/proc/{process.pid}/fd/{numbers[0]}").data
+    return f"{process.identity.address}/fd/{numbers[0]}", data
+
+
+class Entry:
+    """An open /proc/PID, verified to be the process with this identity."""
+
+    __slots__ = ("_fd", "identity")
+
+    def __init__(self, identity: ProcessIdentity) -> None:
+        self.identity = identity
+        self._fd = -1
+
+    def read_owner(self) -> tuple[int, float]:
+        """Return the uid of the process, and when its directory was first accessed."""
+        status = os.fstat(self._fd)
+        return status.st_uid, status.st_ctime
+
+    def __enter__(self) -> Entry:
+        source = self.identity.address
+        try:
+            self._fd = os.open(f"/proc/{self.identity.pid}", os.O_RDONLY | os.O_DIRECTORY)
+            start = parse_start(self.read("stat", STAT_CAP))
+        except OSError as error:
+            self.__exit__()
+            raise translate_error(error, source) from error
+        except SourceError:
+            self.__exit__()
+            raise
+        if start != self.identity.start:
+            self.__exit__()
+            raise Gone(source, "the pid now names another process")
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._fd >= 0:
+            os.close(self._fd)
+            self._fd = -1
+
+    def read(self, name: str, cap: int) -> bytes:
+        try:
+            fd = os.open(name, os.O_RDONLY, dir_fd=self._fd)
+            try:
+                # procfs returns about a page at a time, and less only at the end
+                chunks = [os.read(fd, min(cap, CHUNK))]
+                while len(chunks[-1]) >= PAGE and sum(map(len, chunks)) < cap:
+                    chunks.append(os.read(fd, CHUNK))
+                return b"".join(chunks)
+            finally:
+                os.close(fd)
+        except OSError as error:
+            raise translate_error(error, f"{self.identity.address}/{name}") from error
+
+    def link(self, name: str) -> str | None:
+        """Return the target of a link; None if the kernel withholds it or there is none."""
+        try:
+            return os.readlink(name, dir_fd=self._fd)
+        except PermissionError:
+            return None
+        except FileNotFoundError:  # a kernel thread has no exe, nor has a process that ends
+            return None
+        except OSError as error:
+            raise translate_error(error, f"{self.identity.address}/{name}") from error
+
+    def status(self, name: str) -> os.stat_result:
+        """Return the stat of a link's target, also in another mount namespace. Raises SourceError."""
+        try:
+            return os.stat(name, dir_fd=self._fd)
+        except OSError as error:
+            raise translate_error(error, f"{self.identity.address}/{name}") from error
+
+    def links(self, name: str) -> list[tuple[str, str]]:
+        """Return the entries of a directory of links, each with its target. Raises SourceError."""
+        try:
+            fd = os.open(name, os.O_RDONLY | os.O_DIRECTORY, dir_fd=self._fd)
+            try:
+                entries = os.listdir(fd)
+                try:
+                    return [(entry, os.readlink(entry, dir_fd=fd)) for entry in entries]
+                except FileNotFoundError:  # a descriptor was closed since the listing
+                    return list(_read_links(entries, fd))
+            finally:
+                os.close(fd)
+        except OSError as error:
+            raise translate_error(error, f"{self.identity.address}/{name}") from error
+
+    def read_of_threads(self, name: str, besides: str = "") -> Iterator[bytes]:
+        """Yield this file of each thread, except of thread `besides`. Raises SourceError."""
+        try:
+            fd = os.open("task", os.O_RDONLY | os.O_DIRECTORY, dir_fd=self._fd)
+            try:
+                threads = os.listdir(fd)
+            finally:
+                os.close(fd)
+        except OSError as error:
+            raise translate_error(error, f"{self.identity.address}/task") from error
+        for thread in threads:
+            if thread == besides:
+                continue
+            try:
+                yield self.read(f"task/{thread}/{name}", STAT_CAP)
+            except Gone:  # the thread has ended since the listing
+                continue
+
+
+def _read_links(entries: list[str], fd: int) -> Iterator[tuple[str, str]]:
+    for entry in entries:
+        try:
+            yield entry, os.readlink(entry, dir_fd=fd)
+        except FileNotFoundError:
+            continue
+
+
+class Stat:
+    """The fields of /proc/PID/stat that we use."""
+
+    __slots__ = (
+        "comm",
+        "exit_status",
+        "image",
+        "is_ending",
+        "layout",
+        "parent",
+        "start",
+        "state",
+        "threads"
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        comm: str,
+        state: str,
+        parent: int,
+        start: int,
+        exit_status: int,
+        *,
+        layout: int,
+        threads: int,
+        ending: bool,
+        image: bytes,
+    ) -> None:
+        self.comm = comm
+        self.state = state
+        self.parent = parent
+        self.start = start
+        self.exit_status = exit_status
+        self.layout = layout
+        self.threads = threads
+        self.is_ending = ending
+        self.image = image
+
+
+def read_stat(pid: int) -> bytes:
+    """Return the stat line of the process that has this pid now. Raises SourceError."""
+    try:
+        fd = os.open(f"/proc/{pid}/stat", os.O_RDONLY)
+        try:
+            return os.read(fd, STAT_CAP)
+        finally:
+            os.close(fd)
+    except OSError as error:
+        raise translate_error(error, f"proc:{pid}") from error
+
+
+def read_system_file(path: str) -> bytes:
+    """Return one of the kernel's tables that belong to no process, such as /proc/locks. Raises
+    SourceError."""
+    try:
+        with open(path, "rb", buffering=0) as table:
+            return table.readall()
+    except OSError as error:
+        raise translate_error(error, path) from error
+
+
+def parse_stat(raw: bytes) -> Stat:
+    # comm may hold blanks and parentheses: it ends at the *last* closing parenthesis.
+    head, _, tail = raw.rpartition(b")")
+    fields = tail.split()
+    if len(fields) < 20:
+        raise Malformed("/proc/PID/stat", "too few fields")
+    comm = head.partition(b"(")[2].decode("utf-8", "replace")
+    exit_status, layout = (int(fields[49]), int(fields[45])) if len(fields) > 49 else (0, 0)
+    state, parent, start = fields[0].decode("ascii"), int(fields[1]), int(fields[19])
+    threads, ending = int(fields[17]), bool(int(fields[6]) & EXITING)
+    image = b" ".join((fields[23], *fields[45:49])) if len(fields) > 49 else b""
+    return Stat(
+        comm,
+        state,
+        parent,
+        start,
+        exit_status,
+        layout=layout,
+        threads=threads,
+        ending=ending,
+        image=image,
+    )
+
+
+def parse_start(raw: bytes) -> int:
+    """Return the start tick alone, in a fifth of the time of `parse_stat`."""
+    fields = raw.rpartition(b")")[2].split(None, 20)
+    if len(fields) < 20:
+        raise Malformed("/proc/PID/stat", "too few fields")
+    return int(fields[19])
+
+
+def translate_error(error: OSError, source: str) -> SourceError:
+    if isinstance(error, FileNotFoundError | ProcessLookupError | NotADirectoryError):
+        return Gone(source, "no such process")
+    if isinstance(error, PermissionError):
+        return Forbidden(source, "the kernel withholds it (another user's process?)")
+    if error.errno in (errno.EMFILE, errno.ENFILE):
+        return Exhausted(source, NO_DESCRIPTOR)
+    return Malformed(source, error.strerror or str(error))

@@ -1,18 +1,17 @@
-"""What a process runs, whatever its binary is called.
+"""Which program a process runs, under any name of its binary.
 
 An agent may run under an interpreter (node, bun, deno), an emulator (qemu, Rosetta) or a dynamic loader
 (ld.so), and its binary may have another name: Nix makes it `.claude-wrapped`, a release archive
-`codex-x86_64-unknown-linux-musl`. So a process counts by the program that it runs, under that program's
-plain name.
+`codex-x86_64-unknown-linux-musl`. So a process counts by the plain name of the program that it runs.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
-from typing import NamedTuple
 
 from agentctl.errors import SourceError
+from agentctl.named_tuple import NamedTuple
 from agentctl.system.proc import Process
 
 # Interpreters of JavaScript, by binary. Node calls its main thread "MainThread", or since version 26
@@ -32,33 +31,33 @@ LOADER_OPTIONS = frozenset({
     "--glibc-hwcaps-mask",
 })  # fmt: skip
 EMULATOR_OPTIONS = frozenset({"-0", "-L", "-cpu", "-E", "-U", "-s", "-g"})
-NAMES = 1024  # remembered by whoever looks again and again
-SHIM = "agentctl-shim"  # the name of our own process that is the parent of a launched agent
-KEEPER = "agentctl-room"  # that of the first process in the room of a rehearsal
-WRAPPED = ("wrapped", "unwrapped")  # what Nix appends to the binary behind its wrapper
+NAMES = 1024  # cached, for processes that look many times
+SHIM = "agentctl-shim"  # the process name of the shim, the parent of a launched agent
+KEEPER = "agentctl-room"  # the process name of the first process in a rehearsal's sandbox
+WRAPPED = ("wrapped", "unwrapped")  # endings that Nix gives the binary behind its wrapper
 
 
 class Program(NamedTuple):
-    path: str  # of the binary or script; "" when nothing tells
-    arguments: tuple[str, ...]  # the words after it
-    runtime: str = ""  # the plain name of what runs it; "": it runs by itself
+    path: str  # of the binary or script; "": not known
+    arguments: tuple[str, ...]  # the words after the path
+    runtime: str = ""  # the plain name of its interpreter, emulator or loader; "": none
 
     @property
     def name(self) -> str:
         return plain_name(self.path)
 
 
-def program_of(process: Process) -> Program:
-    """Raises SourceError."""
+def read_program(process: Process) -> Program:
+    """Return the program that a process runs. Raises SourceError."""
     argv = process.argv
     binary = process.exe if process.exe is not None else next(iter(argv), "")
     return resolve_program(binary, argv)
 
 
 def resolve_program(binary: str, argv: Sequence[str]) -> Program:
-    """The program behind loaders, emulators and interpreters, from outside in."""
+    """Return the program behind loaders, emulators and interpreters."""
     name, runtime = plain_name(binary), ""
-    if _options_of(name) is None:  # most, and asked of every candidate in every look
+    if _options_of(name) is None:  # the usual case, on the hot path
         return Program(binary, tuple(argv[1:]))
     words = list(argv[1:])
     while (options := _options_of(name)) is not None:
@@ -73,31 +72,31 @@ def resolve_program(binary: str, argv: Sequence[str]) -> Program:
 
 @lru_cache(NAMES)
 def plain_name(path: str) -> str:
-    """`claude` for `/nix/store/…/.claude-wrapped`, `codex` for `codex (deleted)`."""
+    """Return `claude` for `/nix/store/…/.claude-wrapped`, `codex` for `codex (deleted)`."""
     name = path.rpartition("/")[2].removesuffix(" (deleted)")
-    hidden, name = name.startswith("."), name.lstrip(".")
+    is_hidden, name = name.startswith("."), name.lstrip(".")
     stem, dash, rest = name.rpartition("-")
     # a process shows 15 characters of its name: ".opencode-wrapped" is ".opencode-wrapp"
-    cut = hidden and rest and "wrapped".startswith(rest)
-    return stem if dash and (rest in WRAPPED or cut) else name
+    is_cut = is_hidden and rest and "wrapped".startswith(rest)
+    return stem if dash and (rest in WRAPPED or is_cut) else name
 
 
 def is_runtime(name: str) -> bool:
     return _options_of(name) is not None
 
 
-def acts_as_runtime(process: Process) -> bool:
-    """Whether a program that Bun compiled was asked to be plain Bun: it runs a script of somebody else.
-    OpenCode starts MCP servers and package installs like that, with its own binary."""
+def is_plain_bun(process: Process) -> bool:
+    """Return whether a program that Bun compiled runs as plain Bun, with another script. OpenCode starts
+    MCP servers and package installs like that, with its own binary."""
     try:
         return process.environ().get("BUN_BE_BUN") == "1"
-    except SourceError:  # withheld: for all we know, it is what it is called
+    except SourceError:  # the kernel withholds it: go by the name
         return False
 
 
 @lru_cache(NAMES)
 def may_be_named(comm: str, names: frozenset[str]) -> bool:
-    """Whether a process or binary of this name may be one of these programs."""
+    """Return whether a process or binary of this name may be one of these programs."""
     if comm in names:
         return True
     plain = plain_name(comm)
@@ -106,13 +105,18 @@ def may_be_named(comm: str, names: frozenset[str]) -> bool:
     if plain[:1].isdigit():
         # "#.#.#" stands for a binary named after its version (~/.local/share/claude/versions/2.1.325)
         return "#.#.#" in names and plain.count(".") >= 2
-    # "codex-#" stands for every name that begins so: the releases are named after their target
-    return any(name.endswith("#") and plain.startswith(name[:-1]) for name in names)
+    # "codex-#" stands for every name with this prefix: releases are named after their target
+    return plain.startswith(_prefixes(names))
+
+
+@lru_cache(NAMES)
+def _prefixes(names: frozenset[str]) -> tuple[str, ...]:
+    return tuple(name[:-1] for name in names if name.endswith("#"))
 
 
 @lru_cache(NAMES)
 def _options_of(name: str) -> frozenset[str] | None:
-    """Its options with a value, if it is one that runs other programs."""
+    """Return the options with a value of a program that runs others; None for any other program."""
     if name in SCRIPT_RUNTIMES:
         return SCRIPT_OPTIONS
     if name.startswith(EMULATORS):

@@ -1,23 +1,24 @@
 """A database in another mount namespace, read from a copy in memory.
 
 SQLite resolves a path as text: `/proc/PID/root/home/x.db` becomes `/home/x.db`, which is our file of
-that name, not the container's. Nor can it be handed a descriptor. So the file is read here, through the
-path that the kernel resolves, and SQLite gets the bytes. Nothing is written anywhere.
+that name, not the container's. SQLite takes no descriptor either. So the file is read here, through the
+path that the kernel resolves, and SQLite gets the bytes. Nothing is written to any disk.
 
-No lock is taken, and the agent may write meanwhile. The copy is exact all the same. The database file is
-read first, then its write-ahead log up to the last commit that the log's index names. As long as the log
-is not begun anew (the salts in the index tell), it only grows: whatever a checkpoint moves into the
-database file while we read that is still in the log, which overrides it. If the log was begun anew, or
-anything else does not fit, the copy is thrown away and made again.
+No lock is taken, and the agent may write meanwhile. The copy is still exact. The database file is read
+first, then its write-ahead log up to the last commit that the log's index names. Until the log is
+restarted (the salts in the index change), it only grows: a page that a checkpoint moves into the
+database file while we read that file is still in the log, and the log overrides it. If the log was
+restarted, or anything else does not match, the copy is thrown away and made again.
 """
 
 from __future__ import annotations
 
 import os
 import struct
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
-from agentctl.errors import Gone, Malformed, Passing, Unsupported
+from agentctl.errors import Gone, Malformed, Temporary, Unsupported
+from agentctl.named_tuple import NamedTuple
 from agentctl.system import files
 
 if TYPE_CHECKING:
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 MOST = 256 << 20  # bytes of database and log together
 ATTEMPTS = 5
 WHERE = "in another mount namespace"
-# What SQLite's file format documents: sizes in bytes, and where things are.
+# From SQLite's file format: sizes in bytes, and offsets.
 LOG_HEADER, FRAME_HEADER, INDEX_HEADER, DATABASE_HEADER = 32, 24, 48, 100
 JOURNAL_MODE = slice(18, 20)  # of the database's header: 2 2 means a write-ahead log
 
@@ -38,23 +39,23 @@ class Index(NamedTuple):
     frames: int  # of the log that are committed
     pages: int  # of the database after the last commit
     checksum: tuple[int, int]  # of the last frame
-    salts: bytes  # others each time that the log is begun anew
+    salts: bytes  # change each time that the log is restarted
 
 
 class _Torn(Exception):
-    """Somebody wrote while we read."""
+    """Another process wrote while we read."""
 
 
-def connect(path: str) -> sqlite3.Connection:
-    """The database as it is now, to be read only. Raises SourceError."""
+def connect_copy(path: str) -> sqlite3.Connection:
+    """Return a read-only connection to a copy of the database. Raises SourceError."""
     import sqlite3
 
     connection = sqlite3.connect(":memory:", check_same_thread=False)
     try:
-        image = snapshot(path)
+        image = copy_database(path)
         if not hasattr(connection, "deserialize"):
             raise Unsupported(path, f"{WHERE}, and this Python cannot read a copy of a database")
-        if image:  # else nothing is in it yet
+        if image:  # else the database is still empty
             connection.deserialize(image)
         connection.execute("pragma query_only = 1")
     except sqlite3.Error as error:
@@ -66,28 +67,28 @@ def connect(path: str) -> sqlite3.Connection:
     return connection
 
 
-def snapshot(path: str) -> bytearray:
-    """All that is committed, as one database without a log. Raises SourceError."""
+def copy_database(path: str) -> bytearray:
+    """Return everything committed, as one database without a log. Raises SourceError."""
     for _ in range(ATTEMPTS):
         try:
-            return _copied(path)
+            return _copy_once(path)
         except _Torn:
             continue
-    raise Passing(path, f"{WHERE}, and written all the time while it was copied")
+    raise Temporary(path, f"{WHERE}, and written all the time while it was copied")
 
 
-def _copied(path: str) -> bytearray:
+def _copy_once(path: str) -> bytearray:
     log = f"{path}-wal"
-    size, logged = files.status(path).st_size, _size(log)
-    if size + logged > MOST:
-        raise Unsupported(path, f"{WHERE}, too large to copy ({(size + logged) >> 20} MB)")
-    if not logged:
-        return _without_log(path)
-    before = _index(path)
-    image = bytearray(files.head(path, size).data)
-    index = _index(path)
-    frames = files.head(log, LOG_HEADER + index.frames * (FRAME_HEADER + index.page)).data
-    if not before.salts == index.salts == _index(path).salts:
+    size, log_size = files.read_status(path).st_size, _read_size(log)
+    if size + log_size > MOST:
+        raise Unsupported(path, f"{WHERE}, too large to copy ({(size + log_size) >> 20} MB)")
+    if not log_size:
+        return _copy_without_log(path)
+    before = _read_index(path)
+    image = bytearray(files.read_head(path, size).data)
+    index = _read_index(path)
+    frames = files.read_head(log, LOG_HEADER + index.frames * (FRAME_HEADER + index.page)).data
+    if not before.salts == index.salts == _read_index(path).salts:
         raise _Torn
     if index.frames:
         _apply(frames, index, image)
@@ -95,31 +96,36 @@ def _copied(path: str) -> bytearray:
     return image
 
 
-def _without_log(path: str) -> bytearray:
-    """A database whose log is absent or empty: then it changes only under a journal, or when a log has
-    been written and moved into it."""
-    before = _marks(path)
-    image = bytearray(files.head(path, before[0].st_size).data)
-    after = _marks(path)
-    same = os.path.samestat(before[0], after[0]) and before[0].st_mtime_ns == after[0].st_mtime_ns
-    if not same or before[1] != after[1] or _size(f"{path}-wal") or len(image) != before[0].st_size:
+def _copy_without_log(path: str) -> bytearray:
+    """Copy a database whose log is absent or empty. It changes only under a journal, or if a log is
+    written and moved into it."""
+    before = _read_marks(path)
+    image = bytearray(files.read_head(path, before[0].st_size).data)
+    after = _read_marks(path)
+    is_same = os.path.samestat(before[0], after[0]) and before[0].st_mtime_ns == after[0].st_mtime_ns
+    if (
+        not is_same
+        or before[1] != after[1]
+        or _read_size(f"{path}-wal")
+        or len(image) != before[0].st_size
+    ):
         raise _Torn
     if len(image) >= DATABASE_HEADER:
         image[JOURNAL_MODE] = b"\1\1"
     return image
 
 
-def _marks(path: str) -> tuple[os.stat_result, bytes]:
-    """Its stat, and its header, which counts what is committed under a journal."""
-    if _size(f"{path}-journal"):
-        raise _Torn  # somebody is at it
-    return files.status(path), files.head(path, DATABASE_HEADER).data
+def _read_marks(path: str) -> tuple[os.stat_result, bytes]:
+    """Return the stat and the header, which counts the commits under a journal."""
+    if _read_size(f"{path}-journal"):
+        raise _Torn  # a writer is at work
+    return files.read_status(path), files.read_head(path, DATABASE_HEADER).data
 
 
-def _index(path: str) -> Index:
-    """It is written twice, one after the other: equal ones are whole."""
+def _read_index(path: str) -> Index:
+    """Read the index header. SQLite writes it twice: if both are equal, it is complete."""
     try:
-        raw = files.head(f"{path}-shm", 2 * INDEX_HEADER).data
+        raw = files.read_head(f"{path}-shm", 2 * INDEX_HEADER).data
     except Gone:
         raw = b""
     if not raw:
@@ -127,18 +133,18 @@ def _index(path: str) -> Index:
     first, second = raw[:INDEX_HEADER], raw[INDEX_HEADER:]
     if first != second or len(second) < INDEX_HEADER:
         raise _Torn
-    ready, page, frames, pages, one, two = struct.unpack("=12xBxHIIII16x", first)
-    if not ready:
+    is_ready, page, frames, pages, one, two = struct.unpack("=12xBxHIIII16x", first)
+    if not is_ready:
         raise _Torn
     return Index((page & 0xFE00) | (page & 1) << 16, frames, pages, (one, two), first[32:40])
 
 
 def _apply(log: bytes, index: Index, image: bytearray) -> None:
-    """Puts the pages of the log where they belong."""
+    """Put the pages of the log into the image."""
     step = FRAME_HEADER + index.page
     last = log[LOG_HEADER + (index.frames - 1) * step :][:FRAME_HEADER]
-    whole = len(log) == LOG_HEADER + index.frames * step and log[16:24] == index.salts
-    if not whole or struct.unpack(">16xII", last) != index.checksum:
+    is_whole = len(log) == LOG_HEADER + index.frames * step and log[16:24] == index.salts
+    if not is_whole or struct.unpack(">16xII", last) != index.checksum:
         raise _Torn
     end = index.pages * index.page
     del image[end:]
@@ -148,13 +154,13 @@ def _apply(log: bytes, index: Index, image: bytearray) -> None:
         number = int.from_bytes(view[start : start + 4], "big")
         if view[start + 8 : start + 16] != index.salts or not number:
             raise _Torn
-        if number <= index.pages:  # else it was cut off again by a later commit
+        if number <= index.pages:  # else a later commit has cut the page off
             at = (number - 1) * index.page
             image[at : at + index.page] = view[start + FRAME_HEADER : start + step]
 
 
-def _size(path: str) -> int:
+def _read_size(path: str) -> int:
     try:
-        return files.status(path).st_size
+        return files.read_status(path).st_size
     except Gone:
         return 0

@@ -1,5 +1,4 @@
-"""For those who write an adapter: fake agents that are real processes, and the suite every adapter
-passes.
+"""For authors of adapters: fake agents that are real processes, and the contract suite.
 
     from agentctl.testing import AdapterContract, Stage
 

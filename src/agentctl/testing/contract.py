@@ -1,4 +1,4 @@
-"""What every adapter promises, as tests over real processes.
+"""The contract of every adapter, as tests over real processes.
 
 class TestMine(AdapterContract):
     @pytest.fixture
@@ -17,10 +17,11 @@ from pathlib import Path
 import pytest
 
 from agentctl.adapters import registry
+from agentctl.system.proc import PROC
 from agentctl.testing.puppet import Puppet
 from agentctl.testing.stage import Stage
 from agentctl.truth.look import Look
-from agentctl.truth.survey import Wanted
+from agentctl.truth.survey import HistoryQuery
 
 LIVING = ("running", "waiting", "idle", "unknown")
 
@@ -36,7 +37,7 @@ class AdapterContract:
 
     def test_a_new_agent_is_listed_at_once(self, stage: Stage) -> None:
         puppet = stage.start()
-        row = stage.row_of(puppet)
+        row = stage.find_row(puppet)
         assert row is not None
         assert row.verdict.status in LIVING
 
@@ -47,10 +48,10 @@ class AdapterContract:
 
     def test_a_question_is_waiting(self, stage: Stage) -> None:
         if not stage.can_ask:
-            pytest.skip(f"{stage.adapter} never waits for a person in a way visible from outside")
+            pytest.skip(f"{stage.adapter} never shows that it waits for the user")
         puppet, session_id = self._started(stage)
         puppet.do("ask")
-        verdict = stage.waiting(session_id).verdict
+        verdict = stage.wait_for_question(session_id).verdict
         assert verdict.status == "waiting"
         assert verdict.waiting_for in ("permission", "question", "startup")
 
@@ -67,11 +68,11 @@ class AdapterContract:
         puppet.finish()
         verdict = stage.session(session_id).verdict
         assert (verdict.status, verdict.outcome) == ("stopped", "completed")
-        assert verdict.exit_code is None  # nobody told us: not 0
+        assert verdict.exit_code is None  # unknown, not 0
 
     def test_a_failed_turn_is_failed(self, stage: Stage) -> None:
-        if not stage.failure_is_told:
-            pytest.skip(f"{stage.adapter} does not write down that a turn failed")
+        if not stage.writes_failures:
+            pytest.skip(f"{stage.adapter} does not record that a turn failed")
         puppet, session_id = self._started(stage)
         puppet.do("fail")
         puppet.finish(1)
@@ -92,7 +93,7 @@ class AdapterContract:
         puppet, _ = self._started(stage)
         for path in stage.records(puppet):
             path.unlink()
-        row = stage.row_of(puppet)
+        row = stage.find_row(puppet)
         assert row is not None
         assert row.verdict.status in LIVING
 
@@ -101,7 +102,7 @@ class AdapterContract:
         puppet, _ = self._started(stage)
         for path in stage.records(puppet):
             path.write_bytes(rubbish)
-        row = stage.row_of(puppet)
+        row = stage.find_row(puppet)
         assert row is not None
         assert row.verdict.status in LIVING
 
@@ -110,17 +111,17 @@ class AdapterContract:
         for path in stage.records(puppet):
             path.unlink()
             os.mkfifo(path)
-        found = stage.survey(Wanted())
-        assert found.problems
-        assert "late" not in {problem.kind for problem in found.problems}
-        assert stage.row_of(puppet) is not None
+        survey = stage.survey(HistoryQuery())
+        assert survey.problems
+        assert "late" not in {problem.kind for problem in survey.problems}
+        assert stage.find_row(puppet) is not None
 
     def test_of_two_in_one_directory_only_the_dead_one_stops(self, stage: Stage) -> None:
         one, first = self._started(stage)
         two, second = self._started(stage)
         assert first != second
         one.kill()
-        assert stage.row_of(two) is not None
+        assert stage.find_row(two) is not None
         assert stage.session(first).verdict.status in ("stopped", "unknown")
         assert stage.session(second).verdict.status != "stopped"
 
@@ -128,21 +129,21 @@ class AdapterContract:
         puppet, session_id = self._started(stage)
         puppet.do("rest")
         puppet.finish()
-        by_prefix = stage.survey(Wanted(id_prefix=session_id[:-1])).sessions
-        assert [s.seen.session_id for s in by_prefix] == [session_id]
-        assert stage.survey(Wanted(id_prefix="no such id")).sessions == []
-        assert stage.survey(Wanted(since=Look.take().now + 3600)).sessions == []
+        by_prefix = stage.survey(HistoryQuery(id_prefix=session_id[:-1])).sessions
+        assert [s.observation.session_id for s in by_prefix] == [session_id]
+        assert stage.survey(HistoryQuery(id_prefix="no such id")).sessions == []
+        assert stage.survey(HistoryQuery(since=Look.take().now + 3600)).sessions == []
 
     def test_facts_and_messages(self, stage: Stage) -> None:
         puppet = stage.start(prompt="paint the shed")
         puppet.do("work")
         puppet.do("rest")
         session = stage.session(puppet.session_id or "")
-        assert session.seen.facts.cwd == os.path.realpath(puppet.cwd)
-        assert session.seen.facts.prompt == "paint the shed"
-        assert session.seen.facts.started_at is not None
+        assert session.observation.facts.cwd == os.path.realpath(puppet.cwd)
+        assert session.observation.facts.prompt == "paint the shed"
+        assert session.observation.facts.started_at is not None
         adapter = registry.load(stage.adapter)
-        texts = [m.text for m in adapter.messages(session.seen, Look.take(stage.environ))]
+        texts = [m.text for m in adapter.messages(session.observation, Look.take(stage.environ))]
         assert any("paint the shed" in text for text in texts)
         assert "paint the shed" in texts[-1]  # newest first
 
@@ -155,18 +156,18 @@ class AdapterContract:
         assert again.session_id == session_id
         row = stage.session(session_id)
         assert row.verdict.status == "running"
-        assert row.seen.owner is not None
-        assert row.seen.owner.pid == again.pid
+        assert row.observation.owner is not None
+        assert row.observation.owner.pid == again.pid
 
     def test_evidence_has_addresses_that_exist(self, stage: Stage) -> None:
         _, session_id = self._started(stage)
         for evidence in stage.session(session_id).verdict.used:
             path, _, _ = evidence.address.partition("@")
             if path.startswith("proc:"):
-                path = f"/proc/{path.removeprefix('proc:')}"
+                path = f"{PROC}/{path.removeprefix('proc:')}"
             assert Path(path.partition("#")[0]).exists(), evidence.address
 
     def test_places_are_told(self, stage: Stage) -> None:
         self._started(stage)
-        look = Look.take(stage.environ).scoped(stage.adapter)
+        look = Look.take(stage.environ).scope_to(stage.adapter)
         assert list(registry.load(stage.adapter).places(look))

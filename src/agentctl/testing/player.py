@@ -1,39 +1,38 @@
-"""The program of a fake agent. Runs under an interpreter that was copied to the name of the agent's
+"""The program of a fake agent. It runs under a copy of the interpreter with the name of the agent's
 binary, in one of two ways.
 
-A puppet (`Stage.start`) takes steps from standard input, and answers when its native files say so.
+A puppet (`Stage.start`) takes steps from standard input, and answers when its native files are written.
 
-A launched one (`Stage.install`) is called as the real agent is: with the real one's arguments, its
-prompt where the real one takes it, and nothing else. It writes and prints what the real one does,
-and its prompt is its script, the demo agent's words and some more, separated by commas:
+A launched fake (`Stage.install`) is called like the real agent, with its arguments and its prompt. It
+writes and prints what the real agent does. Its prompt is its script, the demo agent's words and some
+more, separated by commas:
 
     late N     as the first word: the session comes N seconds late
     die TEXT   as the first word: no session; TEXT to standard error, exit 1
     work N     a turn is open (it is from the start on); go on after N seconds
     tool       a tool runs: a child in its own session
-    ask, rest  wait for a person; close the turn and stay (both go on at SIGUSR1)
+    ask, rest  wait for the user; close the turn and stay (both continue at SIGUSR1)
     fail       the turn ends with an error, and the agent with it
     hang       do nothing until a signal comes
     exit N     close the turn, well if N is 0, and exit
 
-What is none of these is what people write into prompts. At the end of the script the turn is closed,
-and the code is 0.
+Other words are ignored. At the end of the script the fake closes its turn and exits with 0.
 
 A subclass writes the native files, exactly as the agent does:
 
     class Claude(Player):
         def begin(self): ...      # sets self.session, writes what a started agent has written
         def work(self): ...       # a turn is open now
-        def ask(self): ...        # and blocked on a person
+        def ask(self): ...        # and blocked on the user
         def rest(self): ...       # the turn is over, well
         def fail(self): ...       # the turn is over, with an error
         def end(self, code): ...  # clean up as at a clean exit
 
     Claude().play()
 
-and for being launched: `called` (reads the arguments), `announce` (prints who it is), `tool` and
-`tool_environ`, `signalled`, `end_tools`, `failure_code`. What it prints elsewhere goes through `tell`,
-which is silent for a puppet. A method `step_NAME` is one more word for scripts.
+and for a launch: `read_arguments`, `announce` (prints the session's id), `tool`, `tool_environ`,
+`on_signal`, `end_tools`, `failure_code`. It prints through `print_line`, which is silent for a puppet.
+A method `step_NAME` is one more word for scripts.
 """
 
 from __future__ import annotations
@@ -57,8 +56,8 @@ class Player:
     def __init__(self) -> None:
         self.home = os.environ["HOME"]
         self.cwd = os.getcwd()
-        self.launched = "PUPPET_PROMPT" not in os.environ
-        self.resumed = os.environ.get("PUPPET_RESUME") or None
+        self.is_launched = "PUPPET_PROMPT" not in os.environ
+        self.resume_id = os.environ.get("PUPPET_RESUME") or None
         self.prompt = os.environ.get("PUPPET_PROMPT", "a prompt")
         self.children: list[subprocess.Popen[bytes]] = []
         self.turn_open = False
@@ -82,7 +81,7 @@ class Player:
         raise NotImplementedError
 
     def play(self) -> NoReturn:
-        if self.launched:
+        if self.is_launched:
             self._perform()
         self.begin()
         self._answer()
@@ -102,16 +101,16 @@ class Player:
 
     # launched: what agents do differently
 
-    def called(self, arguments: list[str]) -> None:  # noqa: ARG002 - for those who override it
-        """Reads the real agent's arguments: sets `prompt`, `resumed` and what `begin` needs. Refuses
-        what the real one refuses, with `die`."""
+    def read_arguments(self, arguments: list[str]) -> None:  # noqa: ARG002 - for subclasses
+        """Read the real agent's arguments: set `prompt`, `resume_id` and what `begin` needs. Call `die`
+        for arguments that the real agent refuses."""
         self.prompt = sys.stdin.buffer.read().decode()
 
     def announce(self) -> None:
-        """What it prints as soon as it has a session."""
+        """Print what the agent prints as soon as it has a session."""
 
     def tool(self) -> None:
-        """A tool runs."""
+        """Start a tool."""
         environ = {**os.environ, **self.tool_environ()}
         command = ["/bin/sleep", "1000"]
         child = subprocess.Popen(
@@ -123,26 +122,26 @@ class Player:
         wait_for_program(child.pid)
 
     def tool_environ(self) -> dict[str, str]:
-        """What the agent tells its tools."""
+        """Return the variables that the agent sets for its tools."""
         return {}
 
     def end_tools(self) -> None:
-        """At its own end, if it has the time: nobody has at SIGKILL."""
+        """End the tools at the agent's own end; not at SIGKILL."""
         for child in self.children:
             child.kill()
 
-    def signalled(self, number: int) -> NoReturn:
-        """INT, TERM or HUP has come."""
+    def on_signal(self, number: int) -> NoReturn:
+        """Handle INT, TERM or HUP."""
         self.leave(128 + number)
 
     # launched: what they have in common
 
-    def tell(self, line: str) -> None:
-        if self.launched:
+    def print_line(self, line: str) -> None:
+        if self.is_launched:
             print(line, flush=True)
 
     def die(self, message: str) -> NoReturn:
-        """There was no session."""
+        """Fail before there is a session."""
         print(message, file=sys.stderr, flush=True)
         os._exit(1)
 
@@ -152,41 +151,41 @@ class Player:
         sys.stdout.flush()
         os._exit(code)
 
-    def killed_by(self, number: int) -> NoReturn:
-        """It did not handle this signal."""
+    def die_of(self, number: int) -> NoReturn:
+        """End by a signal that the agent does not handle."""
         signal.signal(number, signal.SIG_DFL)
         signal.raise_signal(number)
         raise AssertionError("survived it")
 
     def _perform(self) -> NoReturn:
-        # Blocked, and fetched when we wait for it: an answer that comes a moment early is not lost.
+        # Blocked until `_await_user`: an answer that comes too early is not lost.
         signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGUSR1})
-        self.called(sys.argv[1:])
-        script = self._opening(self.prompt)
+        self.read_arguments(sys.argv[1:])
+        script = self._run_opening(self.prompt)
         for number in ENDINGS:
-            signal.signal(number, lambda got, _: self.signalled(got))
+            signal.signal(number, lambda received, _: self.on_signal(received))
         self.begin()
         self.announce()
         self.open_turn()
         for step in script.split(","):
-            self._take(step.strip())
+            self._run_step(step.strip())
         self.step_exit(0)
 
-    def _opening(self, script: str) -> str:
-        """The rest of the script, after what happens before there is a session."""
+    def _run_opening(self, script: str) -> str:
+        """Run the words before there is a session. Return the rest of the script."""
         first, _, rest = script.partition(",")
         if first.startswith("die "):
             self.die(script.removeprefix("die "))
-        if (found := re.fullmatch(r"late (\d+(?:\.\d+)?)", first.strip())) is None:
+        if (match := re.fullmatch(r"late (\d+(?:\.\d+)?)", first.strip())) is None:
             return script
-        time.sleep(float(found[1]))
-        return self._opening(rest.lstrip())
+        time.sleep(float(match[1]))
+        return self._run_opening(rest.lstrip())
 
-    def _take(self, step: str) -> None:
-        found = STEP.fullmatch(step)
-        method = getattr(self, f"step_{found[1]}", None) if found else None
-        if found and method:
-            method(float(found[2] or 0))
+    def _run_step(self, step: str) -> None:
+        match = STEP.fullmatch(step)
+        method = getattr(self, f"step_{match[1]}", None) if match else None
+        if match and method:
+            method(float(match[2] or 0))
 
     def step_work(self, seconds: float) -> None:
         self.open_turn()
@@ -198,11 +197,11 @@ class Player:
 
     def step_ask(self, _: float) -> None:
         self.ask()
-        self._await_person()
+        self._await_user()
 
     def step_rest(self, _: float) -> None:
         self.close_turn(well=True)
-        self._await_person()
+        self._await_user()
 
     def step_fail(self, _: float) -> None:
         self.close_turn(well=False)
@@ -229,24 +228,24 @@ class Player:
         else:
             self.fail()
 
-    def _await_person(self) -> None:
-        # The others are blocked meanwhile: no handler interrupts sigwait(), it must fetch them.
+    def _await_user(self) -> None:
+        # Block the handlers meanwhile: sigwait() must receive these signals itself.
         signal.pthread_sigmask(signal.SIG_BLOCK, ENDINGS)
-        got = signal.sigwait({signal.SIGUSR1, *ENDINGS})
+        number = signal.sigwait({signal.SIGUSR1, *ENDINGS})
         signal.pthread_sigmask(signal.SIG_UNBLOCK, ENDINGS)
-        if got != signal.SIGUSR1:
-            signal.raise_signal(got)
+        if number != signal.SIGUSR1:
+            signal.raise_signal(number)
 
 
 def start_ticks() -> int:
-    """This process's start, as agents write it into their records."""
+    """Return this process's start tick, as agents write it into their records."""
     with open("/proc/self/stat", "rb") as stat:
         return int(stat.read().rpartition(b")")[2].split()[19])
 
 
 def wait_for_program(pid: int, deadline: float = 20.0) -> None:
-    """Until a child that was just started runs its program. It has the name and the files of the
-    program before it has arguments and an environment: the kernel sets those last."""
+    """Wait until a new child runs its program. The kernel sets arguments and environment after the name
+    and the files."""
     end = time.monotonic() + deadline
     while True:
         with open(f"/proc/{pid}/stat", "rb") as stat:
@@ -259,13 +258,13 @@ def wait_for_program(pid: int, deadline: float = 20.0) -> None:
 
 
 def rename_process(name: str) -> None:
-    """What `process.title = name` does in Node: comm and the whole argv become the name."""
+    """Set comm and the whole argv to the name, as `process.title = name` does in Node."""
     set_comm(name)
     set_arguments(name.split("\0"))
 
 
-def known_as(name: str) -> str:
-    """The name that it runs under: another one, where the stage has renamed its binary."""
+def process_name(name: str) -> str:
+    """Return the name of the running binary: the stage may have renamed it."""
     return os.environ.get("PUPPET_ALIAS") or name
 
 
@@ -275,7 +274,7 @@ def set_comm(name: str) -> None:
 
 
 def set_arguments(words: list[str]) -> None:
-    """Overwrites the command line, for which the script's own path and its interpreter make room."""
+    """Overwrite the command line. The paths of script and interpreter leave room for it."""
     with open("/proc/self/stat", "rb") as stat:
         fields = stat.read().rpartition(b")")[2].split()
     start, end = int(fields[45]), int(fields[46])  # arg_start, arg_end: fields 48 and 49

@@ -9,14 +9,14 @@ import subprocess
 
 from agentctl.errors import Gone
 from agentctl.system import pidfd, proc
-from agentctl.system.identity import ProcessIdentity
+from agentctl.system.proc import ProcessIdentity
 
 ALIAS = "PUPPET_ALIAS"  # the variable that holds the name of a renamed binary
 DEADLINE = 20.0  # seconds a fake agent may take for one step, on a loaded machine
 
 
 class Puppet:
-    """`session_id` is what the program itself says; the test knows what the puppet is doing."""
+    """`session_id` is the one that the program reports; the test knows what the puppet is doing."""
 
     def __init__(self, command: list[str], environ: dict[str, str], cwd: str) -> None:
         self._child = subprocess.Popen(
@@ -25,20 +25,21 @@ class Puppet:
         self.pid = self._child.pid
         self.cwd = cwd
         self.session_id: str | None = self._answer() or None
-        self.identity: ProcessIdentity = proc.read_process(self.pid, proc.boot_id()).identity
+        self.identity: ProcessIdentity = proc.read_process(self.pid, proc.read_boot_id()).identity
 
     def do(self, step: str) -> None:
-        """Have it take a step; returns when its native files say so."""
+        """Have the puppet take a step. Returns when its native files are written."""
         self._send(step)
         self.session_id = self._answer() or None
 
     def finish(self, code: int = 0) -> None:
-        """A clean end."""
+        """End the puppet cleanly."""
         self._send(f"exit {code}")
         self.reap()
 
     def kill(self, number: signal.Signals = signal.SIGKILL, *, reap: bool = True) -> None:
-        """End it by a signal. Without `reap` it stays a zombie, as under an init that does not wait."""
+        """End the puppet by a signal. Without `reap` it stays a zombie, as if its parent did not
+        wait."""
         try:
             with pidfd.Handle(self.identity) as handle:
                 handle.signal(number)
@@ -57,7 +58,7 @@ class Puppet:
         return code
 
     @property
-    def ended(self) -> bool:
+    def has_ended(self) -> bool:
         return self._child.returncode is not None
 
     def _send(self, line: str) -> None:

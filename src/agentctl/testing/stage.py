@@ -1,8 +1,7 @@
 """A private home in which fake agents run, and the survey of exactly these processes.
 
-Everything a puppet could read or write is below one temporary directory, and every process carries
-a marker in its environment: a survey on the stage sees nobody else's agents, and nothing else can be
-signalled.
+All files of a puppet are below one temporary directory, and every process has a marker in its
+environment: a survey on the stage sees only its own agents, and only these are signalled.
 """
 
 from __future__ import annotations
@@ -18,26 +17,26 @@ import uuid
 from pathlib import Path
 
 import agentctl
-from agentctl.adapters.registry import load, registered
+from agentctl.adapters.registry import find_adapters, load
 from agentctl.errors import Gone, SourceError
 from agentctl.system import pidfd, proc
 from agentctl.system.proc import Process
 from agentctl.testing.puppet import ALIAS, DEADLINE, Puppet
 from agentctl.truth.look import Look
 from agentctl.truth.model import Session
-from agentctl.truth.survey import Survey, Wanted, survey
+from agentctl.truth.survey import HistoryQuery, Survey, survey
 
 MARKER = "AGENTCTL_STAGE"
-BEAT = 0.05  # seconds between two looks at what will change by itself
+BEAT = 0.05  # seconds between two looks while a test waits
 
 
 class Stage:
     """Subclass it for an agent: `adapter`, `program()`, `records()`."""
 
     adapter: str
-    can_ask = True  # whether waiting for a person can be seen from outside, for this agent
-    failure_is_told = True  # whether the agent writes down that a turn failed
-    alias = ""  # the name that its binary has instead of its own, as an installer may give it
+    can_ask = True  # whether a wait for the user can be seen from outside
+    writes_failures = True  # whether the agent records that a turn failed
+    alias = ""  # another name for its binary, as some installers choose
 
     def __init__(self, root: Path) -> None:
         self.root = root
@@ -53,17 +52,17 @@ class Stage:
             "AGENTCTL_CONFINE": f"{MARKER}={self.marker}",
             "PATH": "/usr/bin:/bin",
             "TMPDIR": str(root),
-            "AGENTCTL_SETTLE": "0",  # fakes fail when they are told to: a launch need not stay
-            "AGENTCTL_METRICS_PORT": "0",  # any: many stages have a daemon at the same time
+            "AGENTCTL_SETTLE": "0",  # fakes fail only on request: a launch need not wait
+            "AGENTCTL_METRICS_PORT": "0",  # any port: many stages run a daemon at the same time
             MARKER: self.marker,
         }
 
     def program(self, prompt: str, resume: str | None) -> list[str]:
-        """The command that starts the fake agent. A `Player` also finds both in its environment."""
+        """Return the command of the fake agent. A `Player` also finds both values in its environment."""
         raise NotImplementedError
 
     def records(self, puppet: Puppet) -> list[Path]:
-        """The native files that tell what this session is doing."""
+        """Return the native files that show what this session is doing."""
         raise NotImplementedError
 
     def start(
@@ -76,45 +75,44 @@ class Stage:
     ) -> Puppet:
         directory = cwd or self.work
         directory.mkdir(parents=True, exist_ok=True)
-        known = {"PUPPET_PROMPT": prompt, ALIAS: self.alias}
-        given = {**self.environ, **self._interpreter(), **known, **(environ or {})}
+        settings = {"PUPPET_PROMPT": prompt, ALIAS: self.alias}
+        variables = {**self.environ, **self._interpreter(), **settings, **(environ or {})}
         if resume is not None:
-            given["PUPPET_RESUME"] = resume
-        puppet = Puppet(self.program(prompt, resume), given, str(directory))
+            variables["PUPPET_RESUME"] = resume
+        puppet = Puppet(self.program(prompt, resume), variables, str(directory))
         self.puppets.append(puppet)
         return puppet
 
     def install(self) -> Path:
-        """Puts a program of the agent's name on the PATH of this stage, for `agentctl launch` and others
-        who start it by name. It acts by its prompt: see `Player`. What it leaves behind ends with
-        the stage."""
+        """Put a program of the agent's name on the PATH of this stage, for `agentctl launch`. It acts on
+        its prompt: see `Player`. `close` ends its processes."""
         program = self.root / "bin" / load(self.adapter).binary
         program.parent.mkdir(exist_ok=True)
         settings = "".join(f"export {k}={shlex.quote(v)}\n" for k, v in self._interpreter().items())
-        program.write_text(f'#!/bin/sh\n{settings}exec {shlex.join(self.launched())} "$@"\n')
+        program.write_text(f'#!/bin/sh\n{settings}exec {shlex.join(self.launch_words())} "$@"\n')
         program.chmod(0o755)
         self.environ["PATH"] = f"{program.parent}:/usr/bin:/bin"
         return program
 
-    def launched(self) -> list[str]:
-        """The words before the agent's own, when it is called by its name."""
+    def launch_words(self) -> list[str]:
+        """Return the words before the agent's own arguments."""
         return self.program("", None)
 
     def processes(self) -> list[Process]:
-        """Every live process of this stage, known by its environment: launchers, agents, tools."""
-        found = []
+        """Return every live process of this stage, by its environment: launchers, agents, tools."""
+        processes = []
         for process in proc.read_table().values():
             try:
-                if process.alive and process.environ().get(MARKER) == self.marker:
-                    found.append(process)
-            except SourceError:  # ended meanwhile, or another user's
+                if process.is_alive and process.environ().get(MARKER) == self.marker:
+                    processes.append(process)
+            except SourceError:  # the process has ended, or is another user's
                 continue
-        return [process for process in found if process.pid != os.getpid()]
+        return [process for process in processes if process.pid != os.getpid()]
 
-    def masked(self, *path: str) -> str:
-        """The Python interpreter under another name, so that /proc/PID/exe says what it must."""
-        named = (*path[:-1], self.alias) if self.alias else path
-        target = self.root.joinpath("opt", *named)
+    def rename_interpreter(self, *path: str) -> str:
+        """Return a copy of the Python interpreter with this path, so that /proc/PID/exe shows it."""
+        parts = (*path[:-1], self.alias) if self.alias else path
+        target = self.root.joinpath("opt", *parts)
         if not target.exists():
             target.parent.mkdir(parents=True, exist_ok=True)
             source = os.path.realpath(sys.executable)
@@ -124,43 +122,48 @@ class Stage:
                 shutil.copy2(source, target)
         return str(target)
 
-    def survey(self, wanted: Wanted | None = None, *, deadline: float = 20.0) -> Survey:
+    def survey(self, history: HistoryQuery | None = None, *, deadline: float = 20.0) -> Survey:
         look = Look.take(self.environ)
-        return survey(look, registered([self.adapter]), wanted, deadline=deadline)
+        return survey(look, find_adapters([self.adapter]), history, deadline=deadline)
 
     def session(self, session_id: str) -> Session:
-        """The one row of that id, living or ended."""
-        found = [s for s in self.survey(Wanted()).sessions if s.seen.session_id == session_id]
-        assert len(found) == 1, f"{len(found)} rows for {session_id}"
-        return found[0]
+        """Return the one session with this id, live or ended."""
+        rows = [
+            s for s in self.survey(HistoryQuery()).sessions if s.observation.session_id == session_id
+        ]
+        assert len(rows) == 1, f"{len(rows)} rows for {session_id}"
+        return rows[0]
 
-    def waiting(self, session_id: str) -> Session:
-        """The row of one that asks a person, once it says so: what is derived must hold for a second.
-        After a deadline, as it is."""
+    def wait_for_question(self, session_id: str) -> Session:
+        """Return a session once it is waiting, which takes a second if the wait is derived; after the
+        deadline, as it is."""
         end = time.monotonic() + DEADLINE
-        while (found := self.session(session_id)).verdict.status != "waiting":
+        while (row := self.session(session_id)).verdict.status != "waiting":
             if time.monotonic() > end:
                 break
             time.sleep(BEAT)
-        return found
+        return row
 
-    def row_of(self, puppet: Puppet) -> Session | None:
-        """The row owned by this very process, if any."""
+    def find_row(self, puppet: Puppet) -> Session | None:
+        """Return the session of this process, if it has one."""
         for session in self.survey().sessions:
-            if session.seen.owner is not None and session.seen.owner.identity == puppet.identity:
+            if (
+                session.observation.owner is not None
+                and session.observation.owner.identity == puppet.identity
+            ):
                 return session
         return None
 
     def close(self) -> None:
         for puppet in self.puppets:
-            if not puppet.ended:
+            if not puppet.has_ended:
                 puppet.kill()
-        while left := self.processes():  # tools survive their agent's end
-            for process in left:
+        while remaining := self.processes():  # tools outlive their agent
+            for process in remaining:
                 _kill(process)
 
     def _interpreter(self) -> dict[str, str]:
-        """What a copied interpreter needs to find its library and this package."""
+        """Return what a copied interpreter needs to find its library and this package."""
         libraries = str(sysconfig.get_config_var("LIBDIR") or "")
         package = str(Path(agentctl.__file__).parent.parent)
         return {

@@ -1,8 +1,8 @@
-"""What our launch notes add to sessions that were judged without them: labels, and the end that our shim
-recorded. The shim is the parent of the agent: what it waited for has ended, whatever else runs here.
+"""What our launch notes add to judged sessions: labels, and the exit that our shim recorded. The shim is
+the parent of the agent: the process that it waited for has ended, whatever else runs here.
 
-A note makes a row of its own only for a launch that has ended and left no file behind. It never makes a
-live session, and never ends one.
+A note makes a row of its own only for a launch that has ended and left no file. A note never makes a
+session alive, and never ends a live one.
 """
 
 from __future__ import annotations
@@ -12,13 +12,14 @@ from typing import TYPE_CHECKING
 
 from agentctl.errors import Forbidden, Gone
 from agentctl.system import proc
+from agentctl.system.owner import Owner
 from agentctl.truth.judge import judge
-from agentctl.truth.launched import overtaken
+from agentctl.truth.launches import is_overtaken
 from agentctl.truth.model import Evidence, Exit, Facts, Launch, Observation, Session, Verdict
 
 if TYPE_CHECKING:
-    from agentctl.system.identity import ProcessIdentity
-    from agentctl.truth.survey import Wanted
+    from agentctl.system.proc import ProcessIdentity
+    from agentctl.truth.survey import HistoryQuery
 
 ELSEWHERE = "launched in another pid namespace (a container), where its process cannot be seen from here"
 UNREAD = "not all files of this agent could be read: another process may have continued this session"
@@ -29,128 +30,137 @@ class Labels:
 
     def __init__(self, notes: Sequence[Launch]) -> None:
         self._by_identity: Mapping[ProcessIdentity, Launch] = {n.identity: n for n in notes}
-        # of an id that two agents use, each has its own; an older note names no agent
+        # by agent, too: two agents may use the same id. An older note names no agent.
         self._by_session = {(n.adapter, n.session_id): n for n in notes if n.session_id}
 
-    def session(self, seen: Observation, verdict: Verdict) -> Session:
-        note = self._of(seen)
-        return Session(seen, verdict) if note is None else labelled(seen, verdict, note)
+    def label_session(self, session: Session) -> Session:
+        note = self._find_note(session.observation)
+        return session if note is None else add_label(session.observation, session.verdict, note)
 
-    def left_no_file(
-        self, found: Iterable[Session], wanted: Wanted, adapters: Mapping[str, bool]
+    def find_sessions_without_file(
+        self, sessions: Iterable[Session], query: HistoryQuery, adapters: Mapping[str, bool]
     ) -> Iterator[Session]:
-        """Launches that have ended and that no adapter found a session of: the note is all there is.
-        `adapters`: those that were asked, and whether each could read all of its files."""
-        listed = {(session.seen.adapter, session.seen.session_id) for session in found}
+        """Yield the launches that have ended and for which no adapter found a session: the note is the
+        only source. `adapters` says of each adapter asked whether it could read all of its files."""
+        listed = {(session.observation.adapter, session.observation.session_id) for session in sessions}
         for (adapter, session_id), note in self._by_session.items():
             if adapter is None or adapter not in adapters or (adapter, session_id) in listed:
                 continue
-            if not (session_id or "").startswith(wanted.id_prefix):
+            if not (session_id or "").startswith(query.id_prefix):
                 continue
-            # A file of this launch is no older than the launch. So of a later launch the adapter has
-            # listed the file, if there is one; an earlier one may have a file that nobody wanted.
-            if (note.created_at or 0.0) < wanted.since:
+            # The file of a launch is no older than the launch. So if this launch is inside the query,
+            # the adapter has listed its file, if there is one. An earlier launch may have a file
+            # outside it.
+            if (note.created_at or 0.0) < query.since:
                 continue
-            evidence = tuple(_end_without_file(note))
+            evidence = tuple(_find_end(note))
             if evidence:
-                yield _row(note, evidence, all_read=adapters[adapter])
+                yield _make_session(note, evidence, all_read=adapters[adapter])
 
-    def _of(self, seen: Observation) -> Launch | None:
-        """Of the process that runs it, if that was started for this session: an earlier launch may
-        have been of the same one. Else of the session, else of the process."""
-        session_id = seen.session_id
-        started = self._by_identity.get(seen.owner.identity) if seen.owner is not None else None
-        if started is not None and started.session_id in (None, session_id):
-            return started
-        by_id = (self._by_session.get((name, session_id or "")) for name in (seen.adapter, None))
-        return next((note for note in by_id if note is not None), started)
+    def _find_note(self, observation: Observation) -> Launch | None:
+        """Return the note of the owner, if we started the owner for this session: an earlier launch may
+        have run the same session. Else the note of the session, else the note of the owner."""
+        session_id, owner = observation.session_id, observation.owner
+        of_owner = self._by_identity.get(owner.identity) if owner is not None else None
+        if of_owner is not None and of_owner.session_id in (None, session_id):
+            return of_owner
+        by_id = (self._by_session.get((name, session_id or "")) for name in (observation.adapter, None))
+        return next((note for note in by_id if note is not None), of_owner)
 
 
-def labelled(seen: Observation, verdict: Verdict, note: Launch) -> Session:
-    """This session with what its own note adds."""
+def add_label(observation: Observation, verdict: Verdict, note: Launch) -> Session:
+    """Return this session with what its own note adds."""
     if verdict.status not in ("stopped", "unknown"):
-        return Session(seen, verdict, note)
-    if note.ended is not None:
-        known = _with_end(seen, note, note.ended)
-    elif verdict.status == "stopped" and proc.elsewhere(note.identity, note.namespace):
-        # that we do not see it proves nothing, and its number is another process's here
+        return Session(observation, verdict, note)
+    if note.exit is not None:
+        labelled = _add_exit(observation, note, note.exit)
+    elif verdict.status == "stopped" and Owner(note.identity, note.namespace).is_foreign:
+        # Its absence here proves nothing, and its pid is another process's here.
         hidden = Evidence("hidden", f"launch:{note.id}", "record", note.created_at, note=ELSEWHERE)
-        rest = (e._replace(trusted=e.trusted and e.claim != "ended") for e in seen.evidence)
-        known = seen._replace(evidence=(*rest, hidden))
+        rest = (e._replace(trusted=e.trusted and e.claim != "ended") for e in observation.evidence)
+        labelled = observation._replace(evidence=(*rest, hidden))
     else:
-        return Session(seen, verdict, note)
-    return Session(known, judge(known.evidence), note)
+        return Session(observation, verdict, note)
+    return Session(labelled, judge(labelled.evidence), note)
 
 
-def _with_end(seen: Observation, note: Launch, ended: Exit) -> Observation:
-    """The recorded end decides as long as nobody wrote to the session since. Then a process that merely
-    could run it, because it is bound to no session, is no reason for doubt; `why` still shows it."""
-    exited = _exited(ended, seen.facts)
-    if not exited.trusted or _may_have_been_continued(seen, note):
-        return seen._replace(evidence=(*seen.evidence, exited))
-    evidence = tuple(e._replace(trusted=False) if e.claim == "ambiguous" else e for e in seen.evidence)
-    return seen._replace(evidence=(*evidence, _ended(note, ended), exited), candidates=())
+def _add_exit(observation: Observation, note: Launch, exit_record: Exit) -> Observation:
+    """Add the recorded exit. It decides unless the session was written to since. Then an unbound process
+    that could run the session is no reason for doubt; `why` still shows it."""
+    exited = _exit_evidence(exit_record, observation.facts)
+    if not exited.trusted or _may_be_continued(observation, note):
+        return observation._replace(evidence=(*observation.evidence, exited))
+    rest = (e._replace(trusted=False) if e.claim == "ambiguous" else e for e in observation.evidence)
+    evidence = (*rest, _end_evidence(note, exit_record), exited)
+    return observation._replace(evidence=evidence, candidates=())
 
 
-def _may_have_been_continued(seen: Observation, note: Launch) -> bool:
-    """Whether its files cannot be read, or name an owner that we cannot see, or somebody has them open
-    to write: it may be a later one. That somebody could be out of sight is no sign of one, and of the
-    process that we started our shim knows better."""
-    if seen.transcript is not None and seen.facts.last_activity_at is None:
+def _may_be_continued(observation: Observation, note: Launch) -> bool:
+    """Return whether a later process may have continued the session: its files cannot be read, or name
+    an owner that we cannot see, or a process has them open to write. That a process could be out of
+    sight is no sign of one, and about the process that we started our shim knows better."""
+    if observation.transcript is not None and observation.facts.last_activity_at is None:
         return True
-    hidden = [e for e in seen.evidence if e.claim == "hidden" and e.trusted]
+    hidden = [e for e in observation.evidence if e.claim == "hidden" and e.trusted]
     others = [e for e in hidden if e.address.startswith("proc:") and e.address != note.identity.address]
     return bool(others) or any(e.authority in ("record", "journal") for e in hidden)
 
 
-def _ended(note: Launch, ended: Exit) -> Evidence:
-    told = f"launch:{note.id}: our shim waited for pid {note.identity.pid}, which has ended"
-    return Evidence("ended", ended.address, "kernel", ended.at, note=told)
+def _end_evidence(note: Launch, exit_record: Exit) -> Evidence:
+    text = f"launch:{note.id}: our shim waited for pid {note.identity.pid}, which has ended"
+    return Evidence("ended", exit_record.address, "kernel", exit_record.at, note=text)
 
 
-def _exited(ended: Exit, facts: Facts) -> Evidence:
-    """How the process that we started ended. Somebody else may have gone on with the session since:
-    then this is how an earlier owner ended, and not the answer."""
-    how = f"signal {-ended.code}" if ended.code < 0 else f"exit code {ended.code}"
-    later = overtaken(ended, facts.last_activity_at)
-    note = f"{how}; the session has been written to since" if later else how
+def _exit_evidence(exit_record: Exit, facts: Facts) -> Evidence:
+    """Return how the process that we started ended. If another process has continued the session since,
+    this is how an earlier owner ended, and is not trusted."""
+    code = exit_record.code
+    how = f"signal {-code}" if code < 0 else f"exit code {code}"
+    is_continued = is_overtaken(exit_record, facts.last_activity_at)
     return Evidence(
-        "exited", ended.address, "record", ended.at, note=note, trusted=not later, value=ended.code
+        claim="exited",
+        address=exit_record.address,
+        authority="record",
+        at=exit_record.at,
+        note=f"{how}; the session has been written to since" if is_continued else how,
+        trusted=not is_continued,
+        value=code,
     )
 
 
-def _end_without_file(note: Launch) -> Iterator[Evidence]:
-    """Proof that a launched process has ended; nothing where it lives, or where we cannot look."""
+def _find_end(note: Launch) -> Iterator[Evidence]:
+    """Yield the proof that a launched process has ended; nothing if it is alive or cannot be seen."""
     try:
-        process = proc.current(note.identity)  # now: it may have ended since the look, its row with it
+        # read again: the process may have ended since the look, with its row
+        process = proc.find_process(note.identity)
     except Forbidden:  # hidepid=1
         process = None
-    if process is not None and process.alive:
-        return  # it is listed by its process. What ended may have been a wrapper of it
-    if note.ended is not None:
-        yield _ended(note, note.ended)
-        yield _exited(note.ended, Facts())
-    elif note.identity.boot != proc.boot_id() or proc.elsewhere(note.identity, note.namespace):
+    if process is not None and process.is_alive:
+        return  # the process has a row. An exit record is then of its wrapper
+    if note.exit is not None:
+        yield _end_evidence(note, note.exit)
+        yield _exit_evidence(note.exit, Facts())
+    elif note.identity.boot != proc.read_boot_id() or Owner(note.identity, note.namespace).is_foreign:
         return
     elif process is not None or not _is_hidden(note.identity.pid):
-        told = f"launch:{note.id} names it; it does not exist any more, and nobody recorded how it ended"
-        yield Evidence("ended", note.identity.address, "kernel", note=told)
+        text = f"launch:{note.id} names it; it does not exist any more, and its exit was not recorded"
+        yield Evidence("ended", note.identity.address, "kernel", note=text)
 
 
 def _is_hidden(pid: int) -> bool:
-    """Whether some process has this number and may not be looked at."""
+    """Return whether a process with this pid exists that we may not look at."""
     try:
-        proc.read_process(pid, proc.boot_id())
+        proc.read_process(pid, proc.read_boot_id())
     except Gone:
         from agentctl.system.pidfd import is_taken  # rare, and `signal` costs 1 ms
 
         return is_taken(pid)
     except Forbidden:
         return True
-    return False  # another one, for all to see
+    return False  # another process, and visible
 
 
-def _row(note: Launch, evidence: tuple[Evidence, ...], *, all_read: bool) -> Session:
+def _make_session(note: Launch, evidence: tuple[Evidence, ...], *, all_read: bool) -> Session:
     if not all_read:
         doubt = Evidence("hidden", f"launch:{note.id}", "derived", note=UNREAD)
         evidence = (doubt, *(piece._replace(trusted=False) for piece in evidence))
@@ -159,8 +169,8 @@ def _row(note: Launch, evidence: tuple[Evidence, ...], *, all_read: bool) -> Ses
         model=note.model,
         prompt=note.prompt,
         started_at=note.created_at,
-        last_activity_at=note.ended.at if note.ended is not None else None,
+        last_activity_at=note.exit.at if note.exit is not None else None,
         entry_point="headless",
     )
-    seen = Observation(note.adapter or "", note.session_id, evidence, facts)
-    return Session(seen, judge(evidence), note)
+    observation = Observation(note.adapter or "", note.session_id, evidence, facts)
+    return Session(observation, judge(evidence), note)

@@ -1,5 +1,5 @@
-"""One consistent look at the machine, shared by all adapters: processes, files, clock, settings. They
-read through a Look and nothing else, so a test can hand them a world of its own."""
+"""One consistent look at the machine, shared by all adapters: processes, files, clock, settings.
+Adapters read through a Look and nothing else, so a test can give them a machine of its own."""
 
 from __future__ import annotations
 
@@ -8,30 +8,28 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, TypeVar
 
-from agentctl.errors import Exhausted, Forbidden, Gone, SourceError
-from agentctl.paths import home_of
+from agentctl.errors import AgentctlError, Exhausted, Forbidden, Gone, SourceError
+from agentctl.paths import home_of_user
 from agentctl.system import clock, files, proc
-from agentctl.system.identity import ProcessIdentity
-from agentctl.system.proc import Process
-from agentctl.system.program import KEEPER, SHIM, is_runtime, may_be_named, plain_name
-from agentctl.truth.bind import Tie, gone, suspected
-from agentctl.truth.model import Evidence, Facts, Launch, Problem
-from agentctl.truth.plain import pack, unpack
+from agentctl.system.proc import Process, ProcessIdentity
+from agentctl.system.program import KEEPER
+from agentctl.truth.model import Evidence, Facts, Launch, Problem, pack_facts, unpack_facts
+from agentctl.truth.processes import ProcessFinder
 
 if TYPE_CHECKING:
     from agentctl.system.sqlite import Database
-    from agentctl.truth.mounts import Reached
-    from agentctl.truth.visibility import Sight
-    from agentctl.truth.warm import Memory, Warm
+    from agentctl.truth.bind import Tie
+    from agentctl.truth.memory import FactCache, Memory
+    from agentctl.truth.mounts import MountMap
+    from agentctl.truth.suspects import SuspectSearch
+    from agentctl.truth.visibility import Visibility
 
-Said = TypeVar("Said")
+Content = TypeVar("Content")
 Environ = Mapping[str, str]
-TAKEN_DOWN = 1.0  # seconds that we wait for a process which the kernel is taking down
-KERNEL = 2  # the pid that the kernel's own threads have as their parent
 
 
 class Look:
-    """Taken once per question. `scoped()` gives each adapter its own view of it."""
+    """Taken once per question. `scope_to` gives each adapter its own view."""
 
     def __init__(
         self,
@@ -40,70 +38,67 @@ class Look:
         now: float,
         *,
         confine: str = "",
-        memory: Memory | None = None,
+        cache: FactCache | None = None,
         cwd: str = "",
-        warm: Warm | None = None,
+        memory: Memory | None = None,
     ) -> None:
         self.table = table
         self.environ = environ
         self.now = now
         self.boot_time = clock.boot_time(now)
-        self.confine = confine  # NAME=VALUE: see only processes with that in their environment
-        self.memory = memory
-        self.cwd = cwd  # of whoever asks, in whose environment a path may be relative; "": our own
-        self.warm = warm  # None: we look once, and end
+        self.confine = confine  # NAME=VALUE: show only processes with this variable
+        self.cache = cache
+        self.cwd = cwd  # for relative paths in `environ`; "": this process's own
+        self.memory = memory  # None: this process looks once
         self.notes: Mapping[ProcessIdentity, Launch] = {}  # by the process that we started
-        self._mounts = os.readlink("/proc/self/ns/mnt")
-        self._children: dict[int, list[Process]] = {}  # of all, once somebody asks for anyone's
-        self._binaries: dict[int, str] = {}  # names of the binaries of all, once somebody asks
-        self._shims: list[Process] | None = None  # of all agents that we launched, once somebody asks
-        self._locks: dict[int, set[int]] = {}  # who has locked what, once somebody asks
-        self._sight: list[Sight] = []  # one, once somebody asks
+        self._processes = ProcessFinder(table, confine, memory)
+        self._mount_namespace = proc.mount_namespace()
+        self._visibility: list[Visibility] = []  # one, once it is needed; shared by all views
         self._begin("")
 
     def _begin(self, adapter: str) -> None:
+        """Reset what belongs to one adapter."""
         self.adapter = adapter
         self.comms: frozenset[str] = frozenset()  # names that its processes may have; empty: any
-        self.owned: tuple[Process, ...] = ()  # live processes of the adapter
-        self._owned_pids: tuple[tuple[Process, ...], set[int]] = ((), set())  # of that very tuple
-        self.loose: tuple[Process, ...] = ()  # of these, those that no session is bound to
-        self.aside: dict[int, str] = {}  # of these, those that run no session by design, and why
-        self.owns: Callable[[Process], bool] | None = None  # the adapter's word on a process
-        self._places: dict[str, None] = {}  # directories that the adapter has looked for sessions in
-        self._writers: list[tuple[Process, str]] | None = None  # who writes there; None: not looked for
-        self._outside: list[Process] | None = None  # None: not looked for yet
-        self._all_seen: bool | None = None
+        self.owns: Callable[[Process], bool] | None = None  # the adapter's own test
+        self.own_processes: tuple[Process, ...] = ()  # live processes of the adapter
+        self.unbound_processes: tuple[Process, ...] = ()  # own processes bound to no session
+        self.exclusions: dict[int, str] = {}  # own processes that run no session by design, and why
+        self.searched_roots: dict[str, None] = {}  # directories where the adapter looked for sessions
         self.problems: list[Problem] = []
-        self.unread = False  # a whole source could not be read, and may tell of any session
-        self._reached: Reached | None = None  # in other mount namespaces
-        self.complaints = 0  # how often there was one, counting those that are told already
+        self.problem_count = 0  # repeated ones included
+        self.has_unread_source = False  # a whole source, which may be about any session
+        self._suspects: SuspectSearch | None = None
+        self._mounts: MountMap | None = None  # paths in other mount namespaces
 
     @classmethod
     def take(
         cls,
         environ: Environ | None = None,
-        memory: Memory | None = None,
+        cache: FactCache | None = None,
         *,
         cwd: str = "",
-        warm: Warm | None = None,
+        memory: Memory | None = None,
     ) -> Look:
-        given = os.environ if environ is None else environ
-        confine = given.get("AGENTCTL_CONFINE", "")
-        # before the processes: what is written later may be written by one that we do not see
+        """Return a look at this machine now. Raises SourceError."""
+        environ = os.environ if environ is None else environ
+        confine = environ.get("AGENTCTL_CONFINE", "")
+        # Before the processes: the writer of a later change may not be in the table.
         now = time.time()
-        # At once, too: reading many processes takes long enough to date them back. The latest of three,
-        # since a pause between two clocks makes it earlier and nothing makes it later.
+        # Before the processes, too: reading many takes so long that they would seem older. The latest of
+        # three, since a pause between reading the two clocks only ever makes the boot time earlier.
         booted = max(clock.boot_time(time.time()) for _ in range(3))
-        table: Mapping[int, Process] = proc.read_table() if warm is None else warm.read_table()
+        table: Mapping[int, Process] = proc.read_table() if memory is None else memory.read_table()
         if any(process.comm == KEEPER for process in table.values()):
-            from agentctl.truth import rehearsals  # while `doctor --live` is at work
+            from agentctl.truth import rehearsals  # while `doctor --live` runs
 
-            table = rehearsals.without(table)
-        look = cls(table, given, now, confine=confine, memory=memory, cwd=cwd, warm=warm)
+            table = rehearsals.exclude_rehearsals(table)
+        look = cls(table, environ, now, confine=confine, cache=cache, cwd=cwd, memory=memory)
         look.boot_time = booted
         return look
 
-    def scoped(self, adapter: str) -> Look:
+    def scope_to(self, adapter: str) -> Look:
+        """Return a view for one adapter: its own processes and problems, the same machine."""
         view = Look.__new__(Look)
         view.__dict__.update(self.__dict__)
         view._begin(adapter)
@@ -111,106 +106,59 @@ class Look:
 
     # processes
 
-    def candidates(self, names: frozenset[str]) -> list[Process]:
-        """Live processes whose name could be one of these, or whose binary's."""
-        return [process for process in self._named(names) if self.admits(process)]
+    def find_candidates(self, names: frozenset[str]) -> list[Process]:
+        """Return the live processes whose name, or whose binary's name, could be one of these."""
+        return [process for process in self._processes.find_named(names) if self.may_show(process)]
 
-    def admits(self, process: Process) -> bool:
-        """Whether `confine` lets it be shown."""
-        return not self.confine or self._inside(process)
-
-    def _named(self, names: frozenset[str]) -> list[Process]:
-        binaries = self._binaries or self._read_binaries()
-        known = {*binaries.values(), *(p.comm for p in self.table.values())}
-        fitting = {name for name in known if may_be_named(name, names)}
-        return [
-            p
-            for p in self.table.values()
-            if (p.comm in fitting or binaries.get(p.pid) in fitting) and p.alive
-        ]
-
-    def _read_binaries(self) -> dict[int, str]:
-        """The name of each process's binary, since a link of another name shows as that name in the
-        table. Only to sieve by: the number may be another process's by now."""
-        kept = self.warm.binaries if self.warm is not None else {}
-        names = {p.pid: kept.get(p.program) or binary_name(p) for p in self.table.values()}
-        if self.warm is not None:  # another program after each exec: it is read anew then
-            self.warm.binaries = {self.table[pid].program: name for pid, name in names.items() if name}
-        found = {pid: name for pid, name in names.items() if name}
-        self._binaries.update(found)
-        return found
-
-    def lock_holders(self, path: str) -> list[Process]:
-        """Live processes that have locked this file, whatever they are called; without those that the
-        adapter owns already."""
-        if not self._locks:
-            from agentctl.system.file_holders import lock_holders
-
-            self._locks.update(lock_holders() or {0: set()})
-        status = self.status(path)
-        if status is None or not (holders := self._locks.get(status.st_ino)):
+    def find_outside(self, names: frozenset[str]) -> list[Process]:
+        """Return the processes that AGENTCTL_CONFINE keeps out of `find_candidates`."""
+        if not self.confine:
             return []
-        found = (self.table.get(pid) for pid in holders.difference(self._pids_of_owned()))
-        alive = [p for p in found if p is not None and p.alive and self.admits(p)]
-        # another file system has files of the same numbers: so its descriptors have the last word
-        return [process for process in alive if _has_open(process, path, status)]
+        return [process for process in self._processes.find_named(names) if not self.may_show(process)]
 
-    def _pids_of_owned(self) -> set[int]:
-        if self._owned_pids[0] is not self.owned:
-            self._owned_pids = (self.owned, {process.pid for process in self.owned})
-        return self._owned_pids[1]
+    def may_show(self, process: Process) -> bool:
+        """Return whether the process is inside AGENTCTL_CONFINE."""
+        return self._processes.may_show(process)
 
-    def started_at(self, process: Process) -> float:
-        return process.began(self.boot_time)
+    def find_lock_holders(self, path: str) -> list[Process]:
+        """Return the live processes, except the adapter's own, that have locked this file."""
+        status = self.stat(path)
+        if status is None:
+            return []
+        return self._processes.find_lock_holders(path, status, self.own_processes)
 
-    def children(self, process: Process) -> list[Process]:
-        if not self._children:
-            found: dict[int, list[Process]] = {p.parent: [] for p in self.table.values()}
-            for other in self.table.values():
-                found[other.parent].append(other)
-            self._children.update(found)  # at once: adapters may ask at the same time
-        return self._children.get(process.pid, [])
+    def find_start_time(self, process: Process) -> float:
+        return process.find_start_time(self.boot_time)
 
-    def descendants(self, process: Process) -> list[Process]:
-        """Live ones, nearest first. Those reparented to init are not among them."""
-        found, queue = [], [process]
-        while queue:
-            nearest = [p for p in self.children(queue.pop(0)) if p.alive]
-            found.extend(nearest)
-            queue.extend(nearest)
-        return found
+    def find_children(self, process: Process) -> list[Process]:
+        return self._processes.find_children(process)
 
-    def noted(self) -> list[Tie]:
-        """What our launch notes say of these processes, or of the wrapper that one was started by. (A
-        Codex that a launched Claude has started is not what that note is about, nor is a Pi that a
-        launched Pi has started.)"""
-        ties, agents = [], {process.pid for process in self.owned}
-        for process in self.owned:
-            parent = self.table.get(process.parent) if process.parent not in agents else None
-            started = (process, parent) if parent is not None else (process,)
-            notes = (self.notes.get(each.identity) for each in started)
-            note = next((n for n in notes if n is not None and n.adapter in (None, self.adapter)), None)
-            if note is not None and note.session_id is not None:
-                ties.append(Tie(note.session_id, process, "launch note", f"launch:{note.id}"))
-            elif note is None and self.launching:
-                from agentctl.truth.launched import carried_for  # our notes are lost: rare
-
-                if (told := carried_for(started, self.table)) is not None and told.session_id:
-                    ties.append(Tie(told.session_id, process, "launch note", told.address))
-        return ties
+    def find_descendants(self, process: Process) -> list[Process]:
+        """Return the live descendants, nearest first, without those that were reparented to init."""
+        return self._processes.find_descendants(process)
 
     @property
-    def launching(self) -> bool:
+    def has_launches(self) -> bool:
         """Whether there may be agents that we launched."""
-        if self._shims is None:
-            self._shims = [process for process in self.table.values() if process.comm == SHIM]
-        return bool(self.notes) or any(self.admits(shim) for shim in self._shims)
+        return bool(self.notes) or self._processes.has_shims
 
-    def set_aside(self, process: Process, why: str) -> None:
-        """This process of ours runs no session, by design: no row for it."""
-        self.aside[process.pid] = why
+    def find_launch_ties(self) -> list[Tie]:
+        """Return what our launch notes say about the adapter's own processes."""
+        if not self.has_launches:
+            return []
+        from agentctl.truth.launches import find_ties
 
-    def unowned(
+        return find_ties(self)
+
+    def exclude_process(self, process: Process, why: str) -> None:
+        """Give this own process no row: it runs no session, by design."""
+        self.exclusions[process.pid] = why
+
+    def find_end(self, pid: int, start: int, named_by: str) -> Iterator[Evidence]:
+        """Yield evidence on the end of a process that a record names; nothing while it is alive."""
+        return self._processes.find_end(pid, start, named_by)
+
+    def find_evidence_without_owner(
         self,
         written_at: float | None,
         may: Callable[[Process], bool] | None = None,
@@ -220,282 +168,152 @@ class Look:
         began: float | None = None,
         turn_open: bool = False,
     ) -> Evidence:
-        """Evidence on a session of this adapter, kept at `path`, that no live process is bound to.
-        `may` tells which of the loose processes may run it, where the adapter knows; `uid` is whose
-        file it is, which no other user but root goes on with; `began` is when the session did."""
-        if written_at is not None and written_at > self.now and self._written_since(written_at):
-            note = "written after we looked at the processes: its writer may have started since"
-            return Evidence("hidden", "/proc", "kernel", at=self.now, note=note)
-        if self._all_seen is None:
-            self._all_seen = self.sight.clear and not self._outsiders()
-        if self._all_seen and not self.loose and not turn_open:  # the usual case: nobody to suspect
-            return gone(len(self.owned))
-        return (
-            suspected(self.loose, boot_time=self.boot_time, written_at=written_at, may=may, uid=uid)
-            or self._out_of_sight(path, began, written_at)
-            or (self._at_work(uid) if turn_open else None)
-            or gone(len(self.owned))
+        """Return the evidence on a session, stored at `path`, that no live process is bound to.
+
+        `may` says which of the unbound processes may run it, if the adapter knows. `uid` owns the file:
+        of other users, only root continues the session. `began` is when the session began."""
+        if self._suspects is None:
+            from agentctl.truth.suspects import SuspectSearch
+
+            self._suspects = SuspectSearch()
+        return self._suspects.find_evidence(
+            self, written_at, may, path=path, uid=uid, began=began, turn_open=turn_open
         )
 
-    def _out_of_sight(self, path: str, began: float | None, written_at: float | None) -> Evidence | None:
-        """That nobody here runs it proves nothing where not everybody is visible."""
-        obstacle = self.sight.obstacle(path, began, written_at)
-        if obstacle:
-            return Evidence("hidden", path, "derived", note=obstacle)
-        for process in self._outsiders():
-            if _may_use(process, path, alone=self.sight.alone):
-                note = f"pid {process.pid} is outside of AGENTCTL_CONFINE, and may run it"
-                return Evidence("hidden", process.identity.address, "derived", note=note)
-        return None
-
-    def _outsiders(self) -> list[Process]:
-        """Processes of the adapter's own that `confine` leaves out."""
-        if self._outside is None:
-            others = self._named(self.comms) if self.confine and self.owns is not None else ()
-            self._outside = [p for p in others if not self.admits(p) and self._may_be_ours(p)]
-        return self._outside
-
     @property
-    def sight(self) -> Sight:
+    def visibility(self) -> Visibility:
         """What cannot be seen from here."""
-        if not self._sight:
+        if not self._visibility:
             from agentctl.truth import visibility
 
-            self._sight.append(visibility.take(self.table, self.boot_time, self.environ))
-        return self._sight[0]
-
-    def _at_work(self, uid: int | None) -> Evidence | None:
-        """Before an open turn counts as abandoned: a process under another name that has files of this
-        agent open to write may be at it. To look for one costs something, so it is done once."""
-        if self._writers is None:
-            from agentctl.system.file_holders import writers_below
-
-            known = {process.pid for process in self.owned}
-            others = (p for p in self.table.values() if p.pid not in known)
-            found = writers_below(others, self._places)
-            self._writers = [(p, path) for p, path in found if not self._is_helper(p)]
-        for process, held in self._writers:
-            if uid is None or process.uid in (uid, 0):
-                note = f"pid {process.pid} ({process.comm}) has {held} open to write, and may run it"
-                return Evidence("hidden", process.identity.address, "derived", note=note)
-        return None
-
-    def _is_helper(self, process: Process) -> bool:
-        """Whether it is the agent's own program, at work that is no session."""
-        if is_runtime(plain_name(process.comm)) or not looks_like(process, self.comms):
-            return False
-        return not self._is_ours(process)
-
-    def _may_be_ours(self, process: Process) -> bool:
-        """A process that is being taken down shows neither program nor environment. We wait for its end.
-        If that takes long, it may be ours, unless its name is a runtime's, which tells nothing."""
-        try:
-            if not proc.is_ending(process):
-                return self._is_ours(process)
-        except Gone:  # its directory is empty before the kernel is done with it
-            pass
-        if is_runtime(process.comm):
-            return False
-        from agentctl.system.pidfd import has_ended
-
-        return not has_ended(process.identity, TAKEN_DOWN)
-
-    def _is_ours(self, process: Process) -> bool:
-        try:
-            return self.owns is not None and self.owns(process)
-        except SourceError:  # withheld: for all we know, it is
-            return True
-
-    def _written_since(self, stamp: float) -> bool:
-        """Whether the file was written after the look. A stamp in the future does not show that: our
-        clock was set back, or a file server stamped it. Then only a process that started after the look
-        can have written it."""
-        if stamp <= time.time() + 1:
-            return True
-        new = proc.newcomers(self.table)
-        named = (p for p in new if not self.comms or looks_like(p, self.comms))
-        return any(self.admits(process) for process in named)
-
-    def fate(self, pid: int, start: int, named_by: str) -> Iterator[Evidence]:
-        """What became of a process that a native record names, if it is not alive."""
-        address = f"proc:{pid}@{start}"
-        if (process := self.table.get(pid)) is None:
-            from agentctl.system.pidfd import is_taken  # rare, and `signal` costs 1 ms
-
-            if is_taken(pid):  # hidden from us (hidepid), or it has begun since
-                note = f"{named_by} names it; a process of that number exists, and may not be looked at"
-                yield Evidence("hidden", address, "kernel", note=note)
-            else:
-                note = f"{named_by} names it; it does not exist any more"
-                yield Evidence("ended", address, "kernel", note=note)
-        elif process.identity.start != start:
-            note = f"{named_by} names it; its number belongs to another process now"
-            yield Evidence("ended", address, "kernel", note=note)
-        elif not process.alive:
-            yield Evidence("ended", address, "kernel", note=f"{named_by} names it; it is a zombie")
-            from agentctl.system.pidfd import zombie_exit_code
-
-            code = zombie_exit_code(process)
-            if code is not None:
-                yield Evidence("exited", f"{address}/stat", "kernel", value=code)
+            self._visibility.append(visibility.read_visibility(self.table, self.boot_time, self.environ))
+        return self._visibility[0]
 
     # files
 
-    def names(self, directory: str) -> list[str]:
-        """Entries of a directory; none when it does not exist, a Problem when it cannot be read."""
+    def list_names(self, directory: str) -> list[str]:
+        """Return the entries of a directory: none if it does not exist. An error is a Problem."""
         try:
-            return files.names(directory)
+            return files.list_names(directory)
         except Gone:
             return []
         except SourceError as error:
-            self.unreadable(error)
+            self.report_unreadable(error)
             return []
 
-    def status(self, path: str) -> os.stat_result | None:
-        """Its stat; None when it does not exist, a Problem when that cannot be told."""
+    def stat(self, path: str) -> os.stat_result | None:
+        """Return the stat of a file, or None if it does not exist. An error is a Problem, and None."""
         try:
-            return files.status(path)
+            return files.read_status(path)
         except Gone:
             return None
         except SourceError as error:
-            self.unreadable(error)
+            self.report_unreadable(error)
             return None
 
-    def facts(self, path: str, status: os.stat_result, read: Callable[[str, Look], Facts]) -> Facts:
-        """What the file says; remembered as long as the file is the same."""
+    def read_facts(self, path: str, status: os.stat_result, read: Callable[[str, Look], Facts]) -> Facts:
+        """Return what an ended session's file says, from the cache while the file is the same. Raises
+        SourceError."""
         stamp = (status.st_ino, status.st_size, status.st_mtime_ns)
-        said = self.memory.recall(path, stamp) if self.memory is not None else None
-        if said is not None:
+        cached = self.cache.recall(path, stamp) if self.cache is not None else None
+        if cached is not None:
             try:
-                return unpack(said)
-            except (TypeError, ValueError):  # not what we remembered
+                return unpack_facts(cached)
+            except (TypeError, ValueError):  # not what pack_facts made
                 pass
-        before = self.complaints
+        before = self.problem_count
         facts = read(path, self)
         if facts.garbled:
             lines = f"{facts.garbled} record{'s' if facts.garbled != 1 else ''}"
-            self.problem("malformed", f"{lines} not readable", path)
-        if self.memory is not None and self.complaints == before:
-            # what has a problem is read, and told, again
-            self.memory.remember(path, stamp, status.st_mtime, pack(facts))
+            self.report_problem("malformed", f"{lines} not readable", path)
+        if self.cache is not None and self.problem_count == before:
+            # A file with a problem is read again, so that the next look reports the problem too.
+            self.cache.remember(path, stamp, status.st_mtime, pack_facts(facts))
         return facts
 
-    def read(self, path: str, read: Callable[[str, Look], Said]) -> Said:
-        """What a live one's file says; whoever looks again and again remembers. Raises SourceError."""
-        return read(path, self) if self.warm is None else self.warm.read(path, read, self)
+    def read_file(self, path: str, read: Callable[[str, Look], Content]) -> Content:
+        """Return what `read` finds in a live session's file, from memory while the file is the same.
+        Raises SourceError."""
+        return read(path, self) if self.memory is None else self.memory.read_file(path, read, self)
+
+    def open_database(self, path: str) -> Database:
+        """Return a live session's database, with the rows that memory has of it. Raises SourceError, now
+        or on a query."""
+        from agentctl.system.sqlite import Database
+
+        return Database(path, self.memory.recall_answers(path) if self.memory is not None else None)
 
     # settings
 
-    def environ_of(self, process: Process) -> Environ:
-        """The observed process's own environment; where withheld, what its user's would be."""
+    def read_environ(self, process: Process) -> Environ:
+        """Return the environment of a process. If the kernel withholds it: the HOME of its user."""
         try:
-            known = process.environ()
-            if known.get("HOME"):
-                return known
-            home = home_of(process.uid)  # its own user's, which need not be ours
+            environ = process.environ()
+            if environ.get("HOME"):
+                return environ
+            home = home_of_user(process.uid)
         except (Forbidden, Exhausted) as error:
-            self.unreadable(error)
-            known, home = {}, home_of(process.uid)
+            self.report_unreadable(error)
+            environ, home = {}, home_of_user(process.uid)
         except Gone:
             return {}
-        return {**known, "HOME": home} if home else known
+        return {**environ, "HOME": home} if home else environ
 
-    def database(self, path: str) -> Database:
-        """A live session's database. A process that looks again and again remembers what it said.
-        Raises SourceError, now or when it is asked."""
-        from agentctl.system.sqlite import Database
+    def find_root(self, process: Process, place: Callable[[Environ], str | None]) -> str | None:
+        """Return where this process keeps its files, as a path that we can open."""
+        path = place(self.read_environ(process))
+        return self.resolve_path(process, path) if path else None
 
-        return Database(path, self.warm.answered(path) if self.warm is not None else None)
-
-    def root_of(self, process: Process, place: Callable[[Environ], str | None]) -> str | None:
-        """Where this very process keeps its files, as a path that we can open."""
-        path = place(self.environ_of(process))
-        return self.through(process, path) if path else None
-
-    def roots(self, place: Callable[[Environ], str | None]) -> list[str]:
-        """Where the agent's files are: by our environment, then by each live process's own."""
+    def find_roots(self, place: Callable[[Environ], str | None]) -> list[str]:
+        """Return where the agent's files are: by our environment, then by each own process's."""
         ours = place(self.environ)
-        places = [ours and os.path.join(self.cwd, ours), *(self.root_of(p, place) for p in self.owned)]
-        found: dict[object, str] = {}  # a home may have several names: one directory is one root
-        for path in places:
+        paths = [
+            ours and os.path.join(self.cwd, ours),
+            *(self.find_root(p, place) for p in self.own_processes),
+        ]
+        roots: dict[object, str] = {}  # a home may have several names: one directory is one root
+        for path in dict.fromkeys(paths):  # most processes say the same
             if path:
-                found.setdefault(files.inode(path) or path, path)
-        self._places.update(dict.fromkeys(found.values()))
-        return list(found.values())
+                roots.setdefault(files.read_inode(path) or path, path)
+        self.searched_roots.update(dict.fromkeys(roots.values()))
+        return list(roots.values())
 
-    def through(self, process: Process, path: str) -> str:
-        """A path that the process names, seen from here: a container's /root is not ours."""
+    def resolve_path(self, process: Process, path: str) -> str:
+        """Return the path by which we reach a file that the process names: a container's /root is not
+        ours."""
         if not path.startswith("/") and process.cwd is not None:
             path = f"{process.cwd}/{path}"
-        if process.mounts == self._mounts or not path.startswith("/"):
+        if process.mount_namespace == self._mount_namespace or not path.startswith("/"):
             return path
-        if self._reached is None:
-            from agentctl.truth.mounts import Reached  # for containers and other users' processes
+        if self._mounts is None:
+            from agentctl.truth.mounts import MountMap  # for containers and other users' processes
 
-            self._reached = Reached()
-        if process.mounts is None and not self._reached.is_elsewhere(process):
+            self._mounts = MountMap()
+        if process.mount_namespace is None and not self._mounts.is_elsewhere(process):
             return path
-        return self._reached.path_here(process, path, self)
+        return self._mounts.find_path(process, path, self)
 
-    # what could not be read
+    # problems
 
-    def problem(self, kind: str, message: str, source: str = "") -> None:
-        self.complaints += 1
-        if (found := Problem(self.adapter, kind, message, source)) not in self.problems:
-            self.problems.append(found)
+    def report_problem(self, kind: str, message: str, source: str = "") -> None:
+        self.problem_count += 1
+        if (problem := Problem(self.adapter, kind, message, source)) not in self.problems:
+            self.problems.append(problem)
 
-    def unreadable(self, error: SourceError) -> None:
-        self.unread = True
-        self.problem(error.kind, error.why, error.source)
+    def report_unreadable(self, error: SourceError) -> None:
+        """Report a whole source that could not be read."""
+        self.has_unread_source = True
+        self.report_problem(error.kind, error.why, error.source)
 
-    def drift(self, what: str, word: object, version: str | None, source: str) -> None:
-        """The agent uses a word we do not know: say so, and let the next authority decide."""
+    def report_broken(self, error: BaseException) -> None:
+        """Report a fault of the adapter itself."""
+        # Our own errors are sentences. For other code the type of the error says most.
+        message = str(error) if isinstance(error, AgentctlError) else f"{type(error).__name__}: {error}"
+        self.report_problem("broken", message, self.adapter)
+
+    def report_drift(self, what: str, word: object, version: str | None, source: str) -> None:
+        """Report a word of the agent that this adapter does not know."""
         who = f"{self.adapter} {version}" if version else self.adapter
-        self.problem("drift", f"{who} says {what} {word!r}, which this agentctl does not know", source)
-
-    def _inside(self, process: Process) -> bool:
-        name, _, value = self.confine.partition("=")
-        try:
-            return process.environ().get(name) == value
-        except SourceError:
-            return False
-
-
-def looks_like(process: Process, names: frozenset[str]) -> bool:
-    """Whether its name, or its binary's, could be one of these."""
-    return may_be_named(process.comm, names) or may_be_named(binary_name(process), names)
-
-
-def binary_name(process: Process) -> str:
-    """Of whoever has its number now; empty where the kernel withholds it, and for its own threads."""
-    if process.parent == KERNEL:
-        return ""
-    try:
-        return os.readlink(f"/proc/{process.pid}/exe").rpartition("/")[2]
-    except OSError:
-        return ""
-
-
-def _has_open(process: Process, path: str, status: os.stat_result) -> bool:
-    try:
-        return process.has_open(path.rpartition("/")[2], status)
-    except Exhausted:
-        raise
-    except SourceError:  # it has ended, or may not be looked into
-        return False
-
-
-def _may_use(process: Process, path: str, *, alone: bool) -> bool:
-    """Whether its settings lead to this file: some variable names a directory above it. Where they are
-    withheld, the same user's and root's may; another user has a home of their own. A process that is
-    being taken down has none left, so it may."""
-    try:
-        environ = process.environ()
-    except Gone:
-        return True
-    except SourceError:
-        return not alone and process.uid in (os.geteuid(), 0)
-    if not environ:
-        return True
-    values = [*environ.values(), *(() if "HOME" in environ else (home_of(process.uid) or "/",))]
-    return any(v.startswith("/") and f"{path}/".startswith(v.rstrip("/") + "/") for v in values)
+        self.report_problem(
+            "drift", f"{who} says {what} {word!r}, which this agentctl does not know", source
+        )

@@ -1,11 +1,11 @@
-"""Files of a process in another mount namespace, such as a container: the path that leads to them here.
+"""Find the path by which we reach a file of a process in another mount namespace, such as a container.
 
-`/proc/PID/root` leads into the process's own tree, with two traps. An absolute symbolic link below it
-is followed from *our* root, so links are followed here, one by one. And a program that resolves the
-path as text (SQLite does) ends up in our tree, at a file of the same name. So where our own namespace
-shows the same directory (a bind mount, a volume, an image that is mounted here too), the path under
-which we have it is used: it is proven by device and inode. Then a home that is shared with a container
-has one name for everybody, too, and its sessions are not found twice.
+`/proc/PID/root` leads into the process's own tree, with two traps. The kernel follows an absolute
+symbolic link below it from *our* root, so this module follows links itself, one by one. And a program
+that resolves the path as text, as SQLite does, ends up in our tree, at a file of the same name. So if
+our own namespace has the same directory (a bind mount, a volume, an image that is mounted here too),
+proven by device and inode, its path here is used. A home that is shared with a container then has one
+name, and its sessions are not found twice.
 """
 
 from __future__ import annotations
@@ -16,7 +16,9 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from agentctl.errors import SourceError
-from agentctl.system.mountinfo import Mount, is_below, mount_of, parse, read_own
+from agentctl.paths import is_inside
+from agentctl.system.mountinfo import Mount, find_mount, is_below, parse_mounts, read_own_mounts
+from agentctl.system.proc import root_path
 
 if TYPE_CHECKING:
     from agentctl.system.proc import Process
@@ -26,8 +28,8 @@ TABLE_CAP = 4 << 20  # bytes: thousands of mounts
 MOST_LINKS = 40  # as many as the kernel follows
 
 
-class Reached:
-    """Directories of other mount namespaces that one look has come to, and their mounts."""
+class MountMap:
+    """The directories of other mount namespaces that one look has met, and their mounts."""
 
     def __init__(self) -> None:
         self._names: dict[tuple[int, int], str] = {}  # by device and inode: one directory, one name
@@ -35,112 +37,114 @@ class Reached:
         self._ours: list[Mount] = []
 
     def is_elsewhere(self, process: Process) -> bool:
-        """Whether a process whose namespace is withheld is in another one. The kernel hides the
-        namespace of another user's process, but not its mounts, and no two namespaces share one."""
-        theirs = self._mounts_of(process)
-        return bool(theirs) and not {m.id for m in theirs} & {m.id for m in self._here()}
+        """Return whether a process whose namespace is withheld is in another one. The kernel hides the
+        namespace of another user's process, but not its mounts, and no two namespaces share a mount."""
+        theirs = self._read_mounts(process)
+        return bool(theirs) and not {m.id for m in theirs} & {m.id for m in self._read_own()}
 
-    def path_here(self, process: Process, path: str, look: Look) -> str:
-        """The path by which we reach `path` of that process."""
-        root = f"/proc/{process.pid}/root"
+    def find_path(self, process: Process, path: str, look: Look) -> str:
+        """Return the path by which we reach `path` of that process."""
+        root = root_path(process.pid)
         try:
             os.stat(f"{root}/")
         except PermissionError:
             why = "in another mount namespace, which we may not enter: its files are not read"
-            look.problem("forbidden", why, process.identity.address)
+            look.report_problem("forbidden", why, process.identity.address)
             return f"{root}{path}"
-        except OSError:  # it has ended
+        except OSError:  # the process has ended
             return f"{root}{path}"
-        inside = followed(root, path)
-        status = _status(f"{root}{inside}")
+        inside = follow_links(root, path)
+        status = _read_status(f"{root}{inside}")
         if status is not None and modes.S_ISDIR(status.st_mode):
-            return self._directory(process, inside, status)
-        # By its directory: what is beside a file (the log of a database) has to be beside it here, too.
-        above, _, name = inside.rpartition("/")
-        over = _status(f"{root}{above}/")
-        if over is None:
+            return self._find_directory(process, inside, status)
+        # By its directory: a file beside it (the log of a database) must be beside it here, too.
+        parent, _, name = inside.rpartition("/")
+        parent_status = _read_status(f"{root}{parent}/")
+        if parent_status is None:
             return f"{root}{inside}"
-        return f"{self._directory(process, above or '/', over).rstrip('/')}/{name}"
+        directory = self._find_directory(process, parent or "/", parent_status)
+        return f"{directory.rstrip('/')}/{name}"
 
-    def _directory(self, process: Process, inside: str, status: os.stat_result) -> str:
-        there = f"/proc/{process.pid}/root{inside}".rstrip("/")
-        theirs = self._mounts_of(process)
-        # what is mounted below it, or on a file in it, is another thing elsewhere
+    def _find_directory(self, process: Process, inside: str, status: os.stat_result) -> str:
+        there = f"{root_path(process.pid)}{inside}".rstrip("/")
+        theirs = self._read_mounts(process)
+        # A mount below the directory, or on a file in it, is not there in our namespace.
         if not theirs or any(is_below(mount.point, inside) for mount in theirs):
             return there
         inode = status.st_dev, status.st_ino
         if inode not in self._names:
-            self._names[inode] = self._translated(inside, status, theirs) or there
+            self._names[inode] = self._translate(inside, status, theirs) or there
         return self._names[inode]
 
-    def _translated(self, inside: str, status: os.stat_result, theirs: list[Mount]) -> str | None:
-        """Where our own namespace has the same directory; None: nowhere."""
-        if (on := mount_of(inside, theirs)) is None:
+    def _translate(self, inside: str, status: os.stat_result, theirs: list[Mount]) -> str | None:
+        """Return where our own namespace has the same directory; None: nowhere."""
+        if (mount := find_mount(inside, theirs)) is None:
             return None
-        inner, ours = _joined(on.root, inside[len(on.point.rstrip("/")) :]), self._here()
-        for here in (inside, *_names(inner, on.device, ours)):
-            found = _status(here)
-            if found is None or not os.path.samestat(status, found):
+        inner = _join(mount.root, inside[len(mount.point.rstrip("/")) :])
+        ours = self._read_own()
+        for path in (inside, *_list_paths(inner, mount.device, ours)):
+            here = _read_status(path)
+            if here is None or not os.path.samestat(status, here):
                 continue
-            if not any(is_below(mount.point, here) for mount in ours):
-                return here
+            if not any(is_below(own.point, path) for own in ours):
+                return path
         return None
 
-    def _mounts_of(self, process: Process) -> list[Mount]:
+    def _read_mounts(self, process: Process) -> list[Mount]:
         if process.pid not in self._theirs:
             try:
                 with process.entry() as handle:
-                    self._theirs[process.pid] = parse(handle.read("mountinfo", TABLE_CAP))
-            except SourceError:  # gone, or a kernel that withholds this, too
+                    self._theirs[process.pid] = parse_mounts(handle.read("mountinfo", TABLE_CAP))
+            except SourceError:  # the process is gone, or the kernel withholds its mounts, too
                 self._theirs[process.pid] = []
         return self._theirs[process.pid]
 
-    def _here(self) -> list[Mount]:
+    def _read_own(self) -> list[Mount]:
         if not self._ours:
-            self._ours = read_own()
+            self._ours = read_own_mounts()
         return self._ours
 
 
-def followed(root: str, path: str) -> str:
-    """An absolute path below `root` without symbolic links, each followed as whoever has that root
-    would. What does not exist, or may not be read, stays as it is."""
-    done, left, links = "", _parts(path), 0
-    while left:
-        part = left.pop(0)
+def follow_links(root: str, path: str) -> str:
+    """Return an absolute path below `root` without symbolic links, each followed as a process with that
+    root would. A part that does not exist or cannot be read stays as it is."""
+    result, parts, links = "", _split(path), 0
+    while parts:
+        part = parts.pop(0)
         if part == "..":
-            done = done.rpartition("/")[0]
+            result = result.rpartition("/")[0]
             continue
         try:
-            target = os.readlink(f"{root}{done}/{part}")
+            target = os.readlink(f"{root}{result}/{part}")
         except OSError:  # the usual case: no link
-            done = f"{done}/{part}"
+            result = f"{result}/{part}"
             continue
         links += 1
         if links > MOST_LINKS:
             return path
-        done = "" if target.startswith("/") else done
-        left = [*_parts(target), *left]
-    return done or "/"
+        result = "" if target.startswith("/") else result
+        parts = [*_split(target), *parts]
+    return result or "/"
 
 
-def _parts(path: str) -> list[str]:
+def _split(path: str) -> list[str]:
     return [part for part in path.split("/") if part not in ("", ".")]
 
 
-def _names(inner: str, device: bytes, ours: list[Mount]) -> Iterator[str]:
-    """Where we may see this path of that file system. The last mount hides those before it."""
+def _list_paths(inner: str, device: bytes, ours: list[Mount]) -> Iterator[str]:
+    """Yield our possible paths to `inner` of that file system. The last mount hides earlier ones."""
     for mount in reversed(ours):
         if mount.device != device:
             continue
-        if inner == mount.root or is_below(inner, mount.root):
-            yield _joined(mount.point, inner[len(mount.root.rstrip("/")) :])
+        if is_inside(inner, mount.root):
+            yield _join(mount.point, inner[len(mount.root.rstrip("/")) :])
 
 
-def _joined(directory: str, rest: str) -> str:
+def _join(directory: str, rest: str) -> str:
     return (directory.rstrip("/") + rest).rstrip("/") or "/"
 
 
-def _status(path: str) -> os.stat_result | None:
+def _read_status(path: str) -> os.stat_result | None:
     try:
         return os.stat(path)
     except (OSError, ValueError):  # absent, forbidden, or with a NUL in it

@@ -1,9 +1,9 @@
-"""The one function that answers everyone: every session, judged, with what could not be read.
+"""Ask all adapters for their sessions and judge each one; report what could not be read.
 
-Each adapter works behind a fence: it may raise, hang or return rubbish, and becomes a `Problem`
-while its live processes are still listed. Adapters run one after the other in one worker thread,
-because threads that fight for the interpreter lock double the cost; one that takes longer than
-`PATIENCE` is left working and the rest go on beside it, until each has had its deadline.
+Each adapter is fenced: if it raises, hangs or returns nonsense, that becomes a `Problem`, and its live
+processes are still listed. Adapters run one after the other in one worker thread, because threads that
+compete for the interpreter lock double the cost. If an adapter takes longer than `PATIENCE`, another
+worker goes on with the rest, until each adapter has had its deadline.
 """
 
 from __future__ import annotations
@@ -11,287 +11,311 @@ from __future__ import annotations
 import _thread
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
 from agentctl.errors import Gone, SourceError
+from agentctl.named_tuple import NamedTuple
 from agentctl.system import proc
-from agentctl.system.identity import ProcessIdentity
-from agentctl.system.proc import Process
+from agentctl.system.proc import Process, ProcessIdentity
 from agentctl.system.program import is_runtime
-from agentctl.truth.bind import twins
+from agentctl.truth.bind import find_forks
 from agentctl.truth.judge import judge
 from agentctl.truth.look import Look
-from agentctl.truth.model import Evidence, Facts, Launch, Observation, Problem, Session, Verdict
-from agentctl.truth.validate import sound
+from agentctl.truth.model import Evidence, Facts, Launch, Observation, Problem, Session
+from agentctl.truth.validate import validate_observation
 
 DEADLINE = 2.0  # seconds an adapter may take
-PATIENCE = 0.1  # seconds before the others stop waiting for it
-PATIENCE_FOR_ALL = 0.5  # the same when all ended sessions are wanted: to read thousands is not to hang
-SUSPENDED = "T"  # the state of a process that a signal has stopped; `t` is a debugger's business
-# Kinds of problems that hide no session. A whole source that makes no sense is malformed, too, but then
-# the look says `unread`.
+PATIENCE = 0.1  # seconds before the other adapters stop waiting for one
+PATIENCE_FOR_ALL = 0.5  # the same if all ended sessions are read, which may be thousands
+SUSPENDED = "T"  # the state of a process that a signal has stopped; `t` is one that a debugger has
+# Kinds of problems that hide no session. A whole source may be malformed, too: then the look also has
+# `has_unread_source`.
 HARMLESS = frozenset({"drift", "malformed", "stale"})
 
 
-class Wanted(NamedTuple):
-    """Which ended sessions to look for, besides the living."""
+class HistoryQuery(NamedTuple):
+    """Which ended sessions to return, besides the live ones."""
 
-    since: float = 0.0  # last touched at or after this moment
+    since: float = 0.0  # last written at or after this time
     id_prefix: str = ""
 
 
-class Surveyed(Protocol):
+class SurveyAdapter(Protocol):
     """The part of an adapter that a survey uses."""
 
     comms: frozenset[str]
 
     def owns(self, process: Process) -> bool: ...
     def live(self, look: Look) -> Iterable[Observation]: ...
-    def history(self, look: Look, wanted: Wanted) -> Iterable[Observation]: ...
+    def history(self, look: Look, query: HistoryQuery) -> Iterable[Observation]: ...
 
 
-class Registered(NamedTuple):
-    """An adapter by name, loaded only when there is something for it to look at."""
+class AdapterEntry(NamedTuple):
+    """An adapter by name, imported only if there is something for it to read."""
 
     name: str
-    comms: frozenset[str] | None  # names its processes may have; None: only the adapter knows
-    load: Callable[[], Surveyed]
-    # whether its files show a live process of another name, as far as that can be told without loading
-    leaves_traces: Callable[[Look], bool] | None = None
+    comms: frozenset[str] | None  # names that its processes may have; None: only the adapter knows
+    load: Callable[[], SurveyAdapter]
+    # returns whether its files show a live process of another name, without importing the adapter
+    has_traces: Callable[[Look], bool] | None = None
+    # returns the names that its processes may have, by third-party code; called behind the fence
+    read_names: Callable[[], frozenset[str]] | None = None
 
 
 class Survey(NamedTuple):
     sessions: list[Session]
     problems: list[Problem]
-    took: Mapping[str, float] = {}  # seconds, by adapter that was looked at, and was in time
+    durations: Mapping[str, float] = {}  # seconds, by adapter that finished in time
 
 
-class _Run:
-    """One adapter's work, and how far it has come."""
+class _AdapterRun:
+    """One adapter's part of a survey."""
 
     def __init__(
         self,
-        registered: Registered,
+        entry: AdapterEntry,
         look: Look,
         candidates: list[Process] | None,
-        started: Sequence[Process] = (),
+        launched: Sequence[Process] = (),
     ) -> None:
-        self.registered = registered
-        self.started_by_us = started  # as this agent, under whatever name
-        self.look = look.scoped(registered.name)
+        self.entry = entry
+        self.launched = launched  # by us, as this agent, under any name
+        self.look = look.scope_to(entry.name)
         self.candidates = candidates  # None: not looked for yet
-        self.unclear: list[Process] = []  # may be the adapter's own: it failed to tell
-        self.left: set[ProcessIdentity] = set()  # went away while the adapter looked at them
-        self.leaving: list[Process] = []  # were the adapter's own, and began to end while it looked
-        self.judged: list[tuple[Observation, Verdict]] = []
+        self.unclear: list[Process] = []  # may be the adapter's own: it could not decide
+        self.ending_identities: set[ProcessIdentity] = set()  # began to end during the run
+        self.ending: list[Process] = []  # of these, the ones that still exist
+        self.judged: list[Session] = []
         self.done = _thread.allocate_lock()
         self.done.acquire()
-        self.started = self.ended = 0.0
+        self.started_at = self.ended_at = 0.0
 
-    def work(self, wanted: Wanted | None) -> None:
-        self.started = time.monotonic()
+    def work(self, query: HistoryQuery | None) -> None:
+        """Collect the adapter's sessions, and release `done`. Every error becomes a Problem."""
+        self.started_at = time.monotonic()
         try:
-            adapter = self.registered.load()
+            if not self._is_needed(query):
+                return
+            adapter = self.entry.load()
             self.look.comms, self.look.owns = adapter.comms, adapter.owns
-            while not self._looked(adapter, wanted):
+            while not self._observe(adapter, query):
                 pass
         except SourceError as error:
-            self.look.unreadable(error)
+            self.look.report_unreadable(error)
         except BaseException as error:  # noqa: BLE001 - the fence: an adapter's fault ends here
-            self._broken(error)
+            self.look.report_broken(error)
         finally:
-            self.ended = time.monotonic()
+            self.ended_at = time.monotonic()
             self.done.release()
 
-    def _looked(self, adapter: Surveyed, wanted: Wanted | None) -> bool:
-        """False: a process began to end meanwhile. The adapter failed on it, or took what was left of it
-        for the whole, so its answer is worth nothing: ask again, without that process."""
-        self.look.owned, self.look.aside, self.judged = (), {}, []
-        self.unclear = list(self.leaving)
+    def _is_needed(self, query: HistoryQuery | None) -> bool:
+        """Return False if no process can be this agent's, before its adapter is imported."""
+        entry, look = self.entry, self.look
+        if entry.read_names is None or query is not None or self.launched:
+            return True
+        self.candidates = look.find_candidates(entry.read_names())
+        return bool(self.candidates) or (entry.has_traces is not None and entry.has_traces(look))
+
+    def _observe(self, adapter: SurveyAdapter, query: HistoryQuery | None) -> bool:
+        """Collect all sessions. Return False if a process began to end meanwhile: the adapter failed on
+        it, or read only part of it, so the result is useless. Ask again, without that process."""
+        self.look.own_processes, self.look.exclusions, self.judged = (), {}, []
+        self.unclear = list(self.ending)
         try:
-            self._claim(adapter)
-            if self.look.owned:
+            self._find_own(adapter)
+            if self.look.own_processes:
                 self._collect(adapter.live(self.look))
-            self.look.loose = self._loose()
-            if wanted is not None:
-                self._collect(adapter.history(self.look, wanted))
+            self.look.unbound_processes = self._find_unbound()
+            if query is not None:
+                self._collect(adapter.history(self.look, query))
         except Gone as error:
             address = error.source.partition("/")[0]
-            suspects = (*self.look.owned, *self.unclear)
+            suspects = (*self.look.own_processes, *self.unclear)
             suspect = next((p for p in suspects if p.identity.address == address), None)
-            if suspect is None or not self._leaves(suspect):
+            if suspect is None or not self._is_ending(suspect):
                 raise
             return False
-        ended = any(verdict.status == "stopped" for _, verdict in self.judged)
-        return not ended or not any(map(self._leaves, self.look.owned))
+        has_stopped = any(each.verdict.status == "stopped" for each in self.judged)
+        return not has_stopped or not any(map(self._is_ending, self.look.own_processes))
 
-    def _leaves(self, process: Process) -> bool:
-        now = proc.current(process.identity)
-        if now is not None and now.alive and not now.ending:
+    def _is_ending(self, process: Process) -> bool:
+        """Return whether the process has ended or is being taken down, and record that."""
+        now = proc.find_process(process.identity)
+        if now is not None and now.is_alive and not now.is_ending:
             return False
-        self.left.add(process.identity)
-        self.leaving = [other for other in self.leaving if other.identity != process.identity]
-        self.leaving += [now] if now is not None and now.alive else []  # as one that ends, not as it was
+        self.ending_identities.add(process.identity)
+        self.ending = [other for other in self.ending if other.identity != process.identity]
+        if now is not None and now.is_alive:
+            self.ending.append(now)  # as it is now: the earlier Process does not show that it ends
         return True
 
-    def _loose(self) -> tuple[Process, ...]:
-        """Live processes that are neither bound to a session nor candidates for one: each may run
-        what we take for ended. So may those of which we could not even tell whose they are."""
-        found = [observation for observation, _ in self.judged if observation.session_id]
-        spoken_for = {o.owner.pid for o in found if o.owner is not None}
-        spoken_for.update(p.pid for o in found for p in o.candidates)
-        spoken_for.update(self.look.aside)
-        return tuple(p for p in (*self.look.owned, *self.unclear) if p.pid not in spoken_for)
+    def _find_unbound(self) -> tuple[Process, ...]:
+        """Return the live processes that are neither bound to a session nor candidates for one: each may
+        run a session that looks ended. So may the unclear ones."""
+        sessions = [each.observation for each in self.judged if each.observation.session_id]
+        excluded = {o.owner.pid for o in sessions if o.owner is not None}
+        excluded.update(p.pid for o in sessions for p in o.candidates)
+        excluded.update(self.look.exclusions)
+        return tuple(p for p in (*self.look.own_processes, *self.unclear) if p.pid not in excluded)
 
-    def _claim(self, adapter: Surveyed) -> None:
-        """One by one: a process that `owns` chokes on hides none of the others."""
+    def _find_own(self, adapter: SurveyAdapter) -> None:
+        """Set the look's own processes. An error about one process does not hide the others."""
         if self.candidates is None:
-            self.candidates = self.look.candidates(adapter.comms)
+            self.candidates = self.look.find_candidates(adapter.comms)
         for process in self.candidates:
-            if process.identity in self.left:
+            if process.identity in self.ending_identities:
                 continue
             try:
-                if proc.is_ending(process):
-                    # the name of a runtime tells nothing of who ran: each that ends would be suspected
+                current = None if proc.is_ending_now(process) else _read_after_exec(process)
+                if current is None:
+                    # The name of a runtime does not say which program ran: do not suspect every node.
                     self.unclear += [process] if not is_runtime(process.comm) else []
-                elif (settled := _after_exec(process)) is None:
-                    self.unclear += [process] if not is_runtime(process.comm) else []
-                elif adapter.owns(settled):
-                    _ = settled.cwd  # described now; when it is asked again the process may be gone
-                    self.look.owned += (settled,)
-            except Gone:  # its directory is empty before the kernel is done with it
-                now = proc.current(process.identity)
-                self.unclear += [now] if now is not None and now.alive else []
+                elif adapter.owns(current):
+                    _ = current.cwd  # read now: the process may be gone at the next access
+                    self.look.own_processes += (current,)
+            except Gone:  # the directory is empty before the kernel has finished with the process
+                now = proc.find_process(process.identity)
+                self.unclear += [now] if now is not None and now.is_alive else []
             except SourceError as error:
                 self.unclear.append(process)
-                self.look.unreadable(error)
+                self.look.report_unreadable(error)
             except BaseException as error:  # noqa: BLE001 - the fence
                 self.unclear.append(process)
-                self._broken(error)
-        self._recognise(adapter)
-        doubles = twins(self.look.owned)
-        self.look.owned = tuple(p for p in self.look.owned if p.pid not in doubles)
-        if self.started_by_us:
-            from agentctl.truth.launched import unrecognised
+                self.look.report_broken(error)
+        self._add_recognized(adapter)
+        forks = find_forks(self.look.own_processes)
+        self.look.own_processes = tuple(p for p in self.look.own_processes if p.pid not in forks)
+        if self.launched:
+            from agentctl.truth.launches import find_unrecognised
 
-            ours = [process for process in self.started_by_us if process.identity not in self.left]
-            self.look.owned += tuple(unrecognised(ours, self.look))
+            launched = [p for p in self.launched if p.identity not in self.ending_identities]
+            self.look.own_processes += tuple(find_unrecognised(launched, self.look))
 
-    def _recognise(self, adapter: Surveyed) -> None:
-        """Processes of other names that the adapter's own files name."""
-        recognised = getattr(adapter, "recognised", None)
-        known = {process.pid for process in self.look.owned}
-        for process in recognised(self.look) if recognised is not None else ():
-            if process.pid not in known and process.identity not in self.left:
-                known.add(process.pid)
-                self.look.owned += (process,)
+    def _add_recognized(self, adapter: SurveyAdapter) -> None:
+        """Add processes of other names that the adapter recognizes by its own files."""
+        recognize = getattr(adapter, "recognize", None)
+        own = {process.pid for process in self.look.own_processes}
+        for process in recognize(self.look) if recognize is not None else ():
+            if process.pid not in own and process.identity not in self.ending_identities:
+                own.add(process.pid)
+                self.look.own_processes += (process,)
                 self.unclear = [other for other in self.unclear if other.pid != process.pid]
 
-    def _collect(self, found: Iterable[Observation]) -> None:
+    def _collect(self, observations: Iterable[Observation]) -> None:
+        """Validate and judge each observation. Of two with one session id the first counts."""
         look, judged = self.look, self.judged
-        seen = {o.session_id for o, _ in judged if o.session_id is not None}
-        for given in found:
-            observation = _with_state(sound(given, look))
+        session_ids = {each.observation.session_id for each in judged} - {None}
+        for unchecked in observations:
+            observation = _add_suspension(validate_observation(unchecked, look))
             session_id = observation.session_id
-            if session_id in seen:
+            if session_id in session_ids:
                 continue
-            judged.append((observation, judge(observation.evidence)))
+            judged.append(Session(observation, judge(observation.evidence)))
             if session_id is not None:
-                seen.add(session_id)
-
-    def _broken(self, error: BaseException) -> None:
-        self.look.problem("broken", f"{type(error).__name__}: {error}", self.registered.name)
+                session_ids.add(session_id)
 
     @property
-    def complete(self) -> bool:
-        """Whether it could read all that it had to."""
-        return not self.look.unread and {each.kind for each in self.look.problems} <= HARMLESS
+    def is_complete(self) -> bool:
+        """Whether the adapter could read all of its sources."""
+        return not self.look.has_unread_source and {each.kind for each in self.look.problems} <= HARMLESS
 
-    def results(self) -> list[tuple[Observation, Verdict]]:
-        """What the adapter found, and every live process of its own that it said nothing of."""
-        found = list(self.judged)
-        covered = {o.owner.pid for o, _ in found if o.owner is not None} | set(self.look.aside)
-        bare = [_with_state(bare_process(self.look, p)) for p in self.look.owned if p.pid not in covered]
-        return found + [(seen, judge(seen.evidence)) for seen in bare]
+    def list_results(self) -> list[Session]:
+        """Return what the adapter found, and every own live process without a session."""
+        judged = list(self.judged)
+        owners = (each.observation.owner for each in judged)
+        covered = {owner.pid for owner in owners if owner is not None} | set(self.look.exclusions)
+        for process in self.look.own_processes:
+            if process.pid not in covered:
+                observation = _add_suspension(observe_process(self.look, process))
+                judged.append(Session(observation, judge(observation.evidence)))
+        return judged
 
 
 def survey(
     look: Look,
-    adapters: Sequence[Registered],
-    wanted: Wanted | None = None,
+    adapters: Sequence[AdapterEntry],
+    query: HistoryQuery | None = None,
     *,
     deadline: float = DEADLINE,
     notes: Sequence[Launch] = (),
 ) -> Survey:
-    """Every live session; with `wanted`, the ended ones too."""
+    """Return every live session, and with `query` the ended ones too."""
     look.notes = {note.identity: note for note in notes}
-    runs = []
-    ours: Mapping[str, Sequence[Process]] = {}
-    if look.launching:
-        from agentctl.truth.launched import started
-
-        ours = started(look)
-    for registered in adapters:
-        comms, mine = registered.comms, ours.get(registered.name, ())
-        candidates = look.candidates(comms) if comms is not None else None
-        wants_look = candidates or candidates is None or wanted is not None or mine
-        if wants_look or (registered.leaves_traces is not None and registered.leaves_traces(look)):
-            runs.append(_Run(registered, look, candidates, mine))
-    _work_through(runs, wanted)
+    runs = _plan_runs(look, adapters, query)
+    _run_all(runs, query)
     problems = list(look.problems)
-    judged: list[tuple[Observation, Verdict]] = []
-    whole: dict[str, bool] = {}  # by adapter that was asked: whether it could read all of its files
+    sessions: list[Session] = []
+    is_complete: dict[str, bool] = {}  # by adapter: whether it could read all of its sources
     for run in runs:
-        now = time.monotonic()
-        left = max(0.0, (run.started or now) + deadline - now)
-        if not run.done.acquire(timeout=left):
+        name, now = run.entry.name, time.monotonic()
+        remaining = max(0.0, (run.started_at or now) + deadline - now)
+        if not run.done.acquire(timeout=remaining):
             late = f"no answer within {deadline:g} s; its live processes are listed without activity"
-            problems.append(Problem(run.registered.name, "late", late, run.registered.name))
-            whole[run.registered.name] = False
-        judged.extend(run.results())
+            problems.append(Problem(name, "late", late, name))
+            is_complete[name] = False
+        sessions.extend(run.list_results())
         problems.extend(run.look.problems)
-        whole.setdefault(run.registered.name, run.complete)
-    took = {run.registered.name: run.ended - run.started for run in runs if run.ended}
+        is_complete.setdefault(name, run.is_complete)
+    took = {run.entry.name: run.ended_at - run.started_at for run in runs if run.ended_at}
     if not notes:
-        return Survey([Session(seen, verdict) for seen, verdict in judged], problems, took)
-    from agentctl.truth.labels import Labels  # for those who launch
+        return Survey(sessions, problems, took)
+    from agentctl.truth.labels import Labels  # only for users who launch
 
     labels = Labels(notes)
-    sessions = [labels.session(*each) for each in judged]
-    if wanted is not None:
-        sessions.extend(list(labels.left_no_file(sessions, wanted, whole)))
+    sessions = [labels.label_session(each) for each in sessions]
+    if query is not None:
+        sessions.extend(list(labels.find_sessions_without_file(sessions, query, is_complete)))
     return Survey(sessions, problems, took)
 
 
-def _after_exec(process: Process) -> Process | None:
-    """The process with its arguments; None while it is in the middle of an exec: it has its new binary,
-    and no arguments yet. What it is about to be is known a moment later."""
+def _plan_runs(
+    look: Look, adapters: Sequence[AdapterEntry], query: HistoryQuery | None
+) -> list[_AdapterRun]:
+    """Return a run for each adapter that has anything to read."""
+    runs = []
+    launched: Mapping[str, Sequence[Process]] = {}
+    if look.has_launches:
+        from agentctl.truth.launches import find_launched
+
+        launched = find_launched(look)
+    for entry in adapters:
+        candidates = look.find_candidates(entry.comms) if entry.comms is not None else None
+        own = launched.get(entry.name, ())
+        is_needed = candidates or candidates is None or query is not None or own
+        if is_needed or (entry.has_traces is not None and entry.has_traces(look)):
+            runs.append(_AdapterRun(entry, look, candidates, own))
+    return runs
+
+
+def _read_after_exec(process: Process) -> Process | None:
+    """Return the process with its arguments. None in the middle of an exec: the process has its new
+    binary, but no arguments yet, for a moment."""
     if process.argv or process.exe is None:
         return process
-    now = proc.current(process.identity)
+    now = proc.find_process(process.identity)
     return now if now is not None and (now.argv or now.layout) else None
 
 
-def _with_state(observation: Observation) -> Observation:
-    """The kernel's word that its process does nothing until somebody continues it."""
+def _add_suspension(observation: Observation) -> Observation:
+    """Add the evidence that a signal has stopped the owner, if so."""
     owner = observation.owner
     if owner is None or owner.state != SUSPENDED:
         return observation
     note = "state T: stopped by a signal, as by Ctrl-Z"
-    more = Evidence("suspended", f"{owner.identity.address}/stat", "kernel", note=note)
-    return observation._replace(evidence=(*observation.evidence, more))
+    suspended = Evidence("suspended", f"{owner.identity.address}/stat", "kernel", note=note)
+    return observation._replace(evidence=(*observation.evidence, suspended))
 
 
-def bare_process(look: Look, process: Process) -> Observation:
-    """A live agent process with no session we can name: shown as what it is."""
-    started = look.started_at(process)
+def observe_process(look: Look, process: Process) -> Observation:
+    """Return a live agent process that no session is known for."""
+    started = look.find_start_time(process)
     alive = Evidence("alive", process.identity.address, "kernel", at=started, note=process.comm)
     facts = Facts(cwd=process.cwd, started_at=started)
     return Observation(look.adapter, None, (alive,), facts, process)
 
 
-def _work_through(runs: Sequence[_Run], wanted: Wanted | None) -> None:
-    """Run each in turn; whenever one exceeds our patience, another worker takes the rest."""
+def _run_all(runs: Sequence[_AdapterRun], query: HistoryQuery | None) -> None:
+    """Run each in turn. If one takes longer than our patience, another worker takes the rest."""
     queue = list(runs)
 
     def worker() -> None:
@@ -300,13 +324,13 @@ def _work_through(runs: Sequence[_Run], wanted: Wanted | None) -> None:
                 run = queue.pop(0)
             except IndexError:  # another worker took the last one
                 return
-            run.work(wanted)
+            run.work(query)
 
-    patience = PATIENCE if wanted is None or wanted.id_prefix else PATIENCE_FOR_ALL
-    quick = False
+    patience = PATIENCE if query is None or query.id_prefix else PATIENCE_FOR_ALL
+    has_worker = False
     for run in runs:
-        if not quick:
+        if not has_worker:
             _thread.start_new_thread(worker, ())
-        quick = run.done.acquire(timeout=patience)
-        if quick:
+        has_worker = run.done.acquire(timeout=patience)
+        if has_worker:
             run.done.release()

@@ -1,8 +1,8 @@
-"""What cannot be seen from here, as a fact of the look.
+"""What cannot be seen from here.
 
-"No process could be running this session" is a proof only where every process that could run it shows
-in our process table. It does not where the files are shared with another machine or with another pid
-namespace, or where the kernel hides other users' processes. Each limit has its reason, for `why`.
+"No process can be running this session" is a proof only if every process that could run it is in our
+process table. Some may be missing if the files are shared with another machine or another pid namespace,
+or if the kernel hides other users' processes. Each limit has a reason, which `why` shows.
 """
 
 from __future__ import annotations
@@ -12,12 +12,10 @@ from collections.abc import Mapping, Sequence
 
 from agentctl.errors import Gone, SourceError
 from agentctl.system import proc
-from agentctl.system.mountinfo import Mount, mount_of, read_own
+from agentctl.system.mountinfo import Mount, find_mount, read_own_mounts
 from agentctl.system.proc import Process
-from agentctl.system.proc_entry import read_system_file
 
-ALONE = "AGENTCTL_ALONE"  # a person's word that nobody out of sight uses these files
-UID_MAP = "/proc/self/uid_map"
+ALONE = "AGENTCTL_ALONE"  # set by the user: no process out of sight uses these files
 MOUNTS_HIDDEN = "our mounts cannot be read, so its files may be shared with another machine or container"
 # File systems that another machine may have mounted too.
 NETWORK = frozenset({
@@ -25,7 +23,7 @@ NETWORK = frozenset({
     "virtiofs", "beegfs", "gpfs", "ocfs2", "gfs2", "orangefs", "fuse.sshfs", "fuse.s3fs", "fuse.rclone",
     "fuse.juicefs", "davfs", "fuse.gcsfuse", "vboxsf", "fuse.vmhgfs-fuse", "prl_fs", "drvfs",
 })  # fmt: skip
-# What a container is made of: these live and die with it, and nobody outside works in them.
+# The file systems of a container: no process outside works in them, and they end with it.
 LAYERED = frozenset({"overlay", "aufs", "fuse.fuse-overlayfs", "fuse-overlayfs"})
 # Behind any other FUSE there may be a network. (`fuseblk` has a disk behind it.)
 LOCAL_FUSE = LAYERED | {
@@ -34,9 +32,8 @@ LOCAL_FUSE = LAYERED | {
 IN_MEMORY = frozenset({"tmpfs", "ramfs"})
 
 
-class Sight:
-    """The limits of one look. `table` is what the kernel shows of the processes, and `mounts` are ours.
-    No mounts: they cannot be read, since there is always one."""
+class Visibility:
+    """The limits of one look. `mounts` are our own; if there are none, they could not be read."""
 
     def __init__(
         self,
@@ -50,78 +47,78 @@ class Sight:
         self._boot_time = boot_time
         self._mounts = mounts
         self._points = {mount.point for mount in mounts}
-        self._folders: dict[str, tuple[str, Mount]] = {}  # each without links, and what it is on
-        self._bare: bool | None = None  # None: not asked yet
-        self._inside = namespace != proc.INITIAL_PID_NAMESPACE
+        self._directories: dict[str, tuple[str, Mount]] = {}  # path without links, and its mount
+        self._is_bare: bool | None = None  # None: not read yet
+        self._is_contained = namespace != proc.INITIAL_PID_NAMESPACE
         first = table.get(1)
-        self._others_hidden = first is None
-        self._began = first.began(boot_time) if first is not None else None
-        self.alone = environ.get(ALONE) == "1"
-        shared = not mounts or any(_may_be_network(mount.kind) for mount in mounts)
-        self.clear = self.alone or not (self._inside or self._others_hidden or shared)
+        self._hides_others = first is None
+        self._namespace_start = first.find_start_time(boot_time) if first is not None else None
+        self.is_alone = environ.get(ALONE) == "1"
+        is_shared = not mounts or any(_may_be_network(mount.kind) for mount in mounts)
+        self.is_clear = self.is_alone or not (self._is_contained or self._hides_others or is_shared)
 
-    def obstacle(self, path: str, began: float | None, written: float | None) -> str:
-        """Why a process that we do not see may be at work in this file; empty: none can be. `began` is
-        when the session did, `written` when its last record was."""
-        if self.clear:
+    def find_obstacle(self, path: str, began: float | None, written_at: float | None) -> str:
+        """Return why a process that we do not see may use this file; empty: none can. `began` is when
+        the session began, `written_at` when its last record was written."""
+        if self.is_clear:
             return ""
         if not self._mounts:
             return MOUNTS_HIDDEN
-        mount = self._mount_of(path)
+        mount = self._find_mount(path)
         if _may_be_network(mount.kind):
             what = "a" if mount.kind in NETWORK else "what may be a"
             return (
                 f"its files are on {what} network file system ({mount.kind} at {mount.point}), "
                 "where an agent on another machine may run it"
             )
-        if written is not None and written + 1 < self._boot_time:
-            return ""  # nobody on this machine has lived since
-        if self._inside and not self._is_own(mount, began):
+        if written_at is not None and written_at + 1 < self._boot_time:
+            return ""  # no process of this machine is that old
+        if self._is_contained and not self._is_own(mount, began):
             return (
                 f"its files at {mount.point} are shared with another pid namespace (a container), "
                 "where an agent may run it out of our sight"
             )
-        if self._others_hidden:
+        if self._hides_others:
             return "/proc hides other users' processes (hidepid), and one of them may run it"
         return ""
 
     def is_on_network(self, path: str) -> bool:
-        """Whether another machine may have this file too."""
-        if self.alone:
+        """Return whether another machine may use this file too."""
+        if self.is_alone:
             return False
-        return not self._mounts or _may_be_network(self._mount_of(path).kind)
+        return not self._mounts or _may_be_network(self._find_mount(path).kind)
 
     def _is_own(self, mount: Mount, began: float | None) -> bool:
-        """Whether only processes of our own pid namespace use this mount. For a plain directory the
-        kernel does not say. We assume so only if the session began more than a second after our
+        """Return whether only processes of our own pid namespace use this mount. For a plain directory
+        the kernel does not say. We assume so only if the session began more than a second after our
         namespace did (ADR 15)."""
-        if mount.kind in LAYERED and not self._is_in_a_bare_sandbox():
+        if mount.kind in LAYERED and not self._is_bare_sandbox():
             return True
-        plain = mount.point == "/" or (mount.kind in IN_MEMORY and mount.root == "/")
-        since = began is not None and self._began is not None and began > self._began + 1
-        return plain and since
+        is_plain = mount.point == "/" or (mount.kind in IN_MEMORY and mount.root == "/")
+        start = self._namespace_start
+        return is_plain and began is not None and start is not None and began > start + 1
 
-    def _is_in_a_bare_sandbox(self) -> bool:
-        """Whether our user namespace has a single user, as `unshare` and bwrap make it for anybody. That
-        is no container with layers of its own: these may be the ones of a container around it."""
-        if self._bare is None:
-            self._bare = _maps_one_id()
-        return self._bare
+    def _is_bare_sandbox(self) -> bool:
+        """Return whether our user namespace has a single user, as `unshare` and bwrap make it. Such a
+        sandbox has no layers of its own: those that we see may belong to a container around it."""
+        if self._is_bare is None:
+            self._is_bare = _maps_one_id()
+        return self._is_bare
 
-    def _mount_of(self, path: str) -> Mount:
-        """Looked up once for each directory: thousands of sessions are in a few."""
+    def _find_mount(self, path: str) -> Mount:
+        """Return the mount of a file. One lookup per directory: few directories have most sessions."""
         if os.path.islink(path):
-            return self._mount_at(os.path.realpath(path))
-        folder, name = os.path.split(path)
-        if folder not in self._folders:
-            real = os.path.realpath(folder)
-            self._folders[folder] = (real, self._mount_at(real))
-        real, mount = self._folders[folder]
+            return self._find_mount_at(os.path.realpath(path))
+        directory, name = os.path.split(path)
+        if directory not in self._directories:
+            real = os.path.realpath(directory)
+            self._directories[directory] = (real, self._find_mount_at(real))
+        real, mount = self._directories[directory]
         inner = os.path.join(real, name)
-        return self._mount_at(inner) if inner in self._points else mount
+        return self._find_mount_at(inner) if inner in self._points else mount
 
-    def _mount_at(self, real: str) -> Mount:
-        return mount_of(real, self._mounts) or Mount(b"", b"", "/", "/")
+    def _find_mount_at(self, real: str) -> Mount:
+        return find_mount(real, self._mounts) or Mount(b"", b"", "/", "/")
 
 
 def _may_be_network(kind: str) -> bool:
@@ -130,17 +127,19 @@ def _may_be_network(kind: str) -> bool:
 
 def _maps_one_id() -> bool:
     try:
-        lines = read_system_file(UID_MAP).split(b"\n")
+        lines = proc.read_uid_map().split(b"\n")
     except Gone:  # a kernel without user namespaces
         return False
-    except SourceError:  # for all we know, it does
+    except SourceError:  # not readable: assume the worse
         return True
     return sum(int(line.split()[2]) for line in lines if line) == 1
 
 
-def take(table: Mapping[int, Process], boot_time: float, environ: Mapping[str, str]) -> Sight:
+def read_visibility(
+    table: Mapping[int, Process], boot_time: float, environ: Mapping[str, str]
+) -> Visibility:
     try:
-        mounts = read_own()
+        mounts = read_own_mounts()
     except SourceError:
         mounts = []
-    return Sight(table, boot_time, environ, namespace=proc.namespace(), mounts=mounts)
+    return Visibility(table, boot_time, environ, namespace=proc.pid_namespace(), mounts=mounts)

@@ -1,5 +1,5 @@
-"""A comparison for people: one row a slot, the best of each measure marked, and what follows from it in
-a line or two. Fits a hundred columns; narrower terminals lose the least important ones."""
+"""A comparison for people: one row for each slot, the best of each measure marked, and a summary below.
+Fits a hundred columns; narrower terminals lose the least important ones."""
 
 from __future__ import annotations
 
@@ -9,9 +9,10 @@ from agentctl import text
 from agentctl.compare.model import Comparison, Row
 from agentctl.view import rows, table
 from agentctl.view.table import WHOLE, Cell, Column
+from agentctl.wire.session import wire_session
 
 LAYOUT = (
-    Column("SLOT", 24),  # who it is matters more than most of what it did
+    Column("SLOT", 24),  # the name matters more than most of the rest
     Column("ID", WHOLE, goes=9),
     Column("AGENT", 5, goes=8),
     Column("STATUS", WHOLE),
@@ -25,171 +26,171 @@ LAYOUT = (
     Column("CONFLICTS", 12, goes=2),
 )
 RIGHT = frozenset({"TIME", "TOKENS", "COST", "FILES", "LINES", "COMMITS"})
-NAMED = 3  # slots named in a summary before the rest is only counted
+NAMED = 3  # slots named in a summary; the rest is counted
 
 
-def lines(given: Comparison, columns: int, *, colour: bool) -> list[str]:
-    ids = rows.short_ids([rows.name(row.session) for row in given.rows])
-    cells = [_cells(row, id_) for row, id_ in zip(given.rows, ids, strict=True)]
-    shown = [column for i, column in enumerate(LAYOUT) if _tells(column, [row[i] for row in cells])]
-    kept = [[row[LAYOUT.index(column)] for column in shown] for row in cells]
-    layout, kept = _right(shown, kept)
-    drawn = table.render(layout, kept, columns, colour=colour)
-    return [*drawn, "", *(text.cut(line, columns) for line in summary(given))]
+def comparison_lines(comparison: Comparison, columns: int, *, colour: bool) -> list[str]:
+    ids = rows.short_ids([rows.session_name(row.session) for row in comparison.rows])
+    cells = [_cells(row, id_) for row, id_ in zip(comparison.rows, ids, strict=True)]
+    indexes = [i for i, column in enumerate(LAYOUT) if _is_needed(column, [row[i] for row in cells])]
+    layout, cells = _align_right(
+        [LAYOUT[i] for i in indexes], [[row[i] for i in indexes] for row in cells]
+    )
+    lines = table.render(layout, cells, columns, colour=colour)
+    return [*lines, "", *(text.cut(line, columns) for line in summary_lines(comparison))]
 
 
-def _tells(column: Column, cells: Iterable[Cell]) -> bool:
-    """A column in which nobody has anything is left out."""
+def _is_needed(column: Column, cells: Iterable[Cell]) -> bool:
+    """Return False for an optional column without any value."""
     return column.title in ("SLOT", "STATUS", "TIME", "LINES") or any(c.text != "-" for c in cells)
 
 
-def _right(layout: Sequence[Column], cells: list[list[Cell]]) -> tuple[list[Column], list[list[Cell]]]:
-    """Numbers stand below each other, digit by digit; a mark at the end has a place of its own."""
-    made = list(layout)
+def _align_right(
+    layout: Sequence[Column], cells: list[list[Cell]]
+) -> tuple[list[Column], list[list[Cell]]]:
+    """Align numbers by their last digit. A mark at the end gets a column of its own."""
+    columns = list(layout)
     for i, column in enumerate(layout):
         if column.title not in RIGHT:
             continue
-        marked = any(row[i].text.endswith("*") for row in cells)
+        has_mark = any(row[i].text.endswith("*") for row in cells)
         for row in cells:
-            if marked and not row[i].text.endswith("*"):
+            if has_mark and not row[i].text.endswith("*"):
                 row[i] = row[i]._replace(text=f"{row[i].text} ")
-        wide = max(len(column.title), *(text.width(row[i].text) for row in cells))
-        made[i] = column._replace(title=column.title.rjust(wide))
+        size = max(len(column.title), *(text.measure_width(row[i].text) for row in cells))
+        columns[i] = column._replace(title=column.title.rjust(size))
         for row in cells:
-            row[i] = row[i]._replace(text=" " * (wide - text.width(row[i].text)) + row[i].text)
-    return made, cells
+            row[i] = row[i]._replace(text=" " * (size - text.measure_width(row[i].text)) + row[i].text)
+    return columns, cells
 
 
 def _cells(row: Row, id_: str) -> list[Cell]:
     changes = row.changes
     model = row.model if row.model and row.model != row.slot else None
-    agent = row.session.seen.adapter + (f" {model}" if model else "")
+    agent = row.session.observation.adapter + (f" {model}" if model else "")
     return [
-        Cell(text.one_line(row.slot), "bold", keep_ends=True),
+        Cell(text.clean_line(row.slot), "bold", keep_ends=True),
         Cell(id_),
-        Cell(text.one_line(agent)),
-        _status(row),
-        _measure(row, "seconds", length(row.seconds) if row.seconds is not None else "-"),
-        _measure(row, "tokens", short(row.tokens) if row.tokens is not None else "-"),
-        _measure(row, "cost_usd", money(row.session.seen.facts.cost_usd)),
+        Cell(text.clean_line(agent)),
+        _status_cell(row),
+        _measure_cell(row, "seconds", format_length(row.seconds) if row.seconds is not None else "-"),
+        _measure_cell(row, "tokens", format_count(row.tokens) if row.tokens is not None else "-"),
+        _measure_cell(row, "cost_usd", format_money(row.session.observation.facts.cost_usd)),
         Cell(str(changes.files) if changes else "-"),
-        _measure(row, "lines", f"+{changes.insertions} -{changes.deletions}" if changes else "-"),
+        _measure_cell(row, "lines", f"+{changes.insertions} -{changes.deletions}" if changes else "-"),
         Cell(f"{changes.commits}{'+' * bool(changes.uncommitted)}" if changes else "-"),
-        _check(row),
-        _conflicts(row),
+        _check_cell(row),
+        _conflict_cell(row),
     ]
 
 
-def _measure(row: Row, what: str, told: str) -> Cell:
-    return Cell(f"{told}*", "green") if what in row.best_in else Cell(told)
+def _measure_cell(row: Row, measure: str, value: str) -> Cell:
+    return Cell(f"{value}*", "green") if measure in row.best_in else Cell(value)
 
 
-def _status(row: Row) -> Cell:
-    word, code = rows.word(row.session), row.session.verdict.exit_code
-    told = f"{word} ({code})" if code else word
+def _status_cell(row: Row) -> Cell:
+    word, code = rows.status_word(wire_session(row.session)), row.session.verdict.exit_code
+    status = f"{word} ({code})" if code else word
     colour = "green" if word == "completed" else rows.COLOURS.get(word, "")
-    return Cell(told, colour or rows.COLOURS.get(row.session.verdict.status, ""))
+    return Cell(status, colour or rows.COLOURS.get(row.session.verdict.status, ""))
 
 
-def _check(row: Row) -> Cell:
+def _check_cell(row: Row) -> Cell:
     if row.check is None:
         note = row.session.launch
-        due = note is not None and note.on_complete is not None
-        return Cell("not yet" if due else "-", "dim")
+        has_hook = note is not None and note.on_complete is not None
+        return Cell("not yet" if has_hook else "-", "dim")
     if row.check.code is None:
         return Cell("took too long", "red")
-    return Cell("passed", "green") if row.passed else Cell(f"failed ({row.check.code})", "red")
+    return Cell("passed", "green") if row.has_passed else Cell(f"failed ({row.check.code})", "red")
 
 
-def _conflicts(row: Row) -> Cell:
+def _conflict_cell(row: Row) -> Cell:
     if row.conflicts is None:
         return Cell("-", "dim")
     if not row.conflicts:
         return Cell("none", "dim")
     others = [conflict.other for conflict in row.conflicts]
-    told = ", ".join(others) if len(others) <= NAMED else f"{len(others)} others"
-    return Cell(text.one_line(told), "yellow")
+    names = ", ".join(others) if len(others) <= NAMED else f"{len(others)} others"
+    return Cell(text.clean_line(names), "yellow")
 
 
-def summary(given: Comparison) -> list[str]:
-    """Who is best in what, and what is in the way."""
-    best = [told for what, word, show in _SUPERLATIVES if (told := _best(given, what, word, show))]
-    found = [" · ".join(best)] if best else []
-    checked = [row for row in given.rows if row.check is not None]
-    if checked:
-        passed = [row.slot for row in checked if row.passed]
-        failed = [row.slot for row in checked if not row.passed]
-        parts = [
-            f"{word} {_names(who)}" for word, who in (("passed", passed), ("failed", failed)) if who
-        ]
-        found.append(f"check: {'; '.join(parts)}")
-    found += _between(given)
-    found += _of_many([f"{r.slot}: changes not known: {r.changes_unknown}" for r in _unknown(given)])
-    return [text.one_line(line) for line in found] or ["nothing tells them apart"]
+def summary_lines(comparison: Comparison) -> list[str]:
+    """Return which slots are best, passed, conflict, or could not be read."""
+    best = [_best_part(comparison, *each) for each in _SUPERLATIVES]
+    lines = [" · ".join(filter(None, best))] if any(best) else []
+    with_check = [row for row in comparison.rows if row.check is not None]
+    if with_check:
+        slots = {
+            "passed": [row.slot for row in with_check if row.has_passed],
+            "failed": [row.slot for row in with_check if not row.has_passed],
+        }
+        parts = [f"{word} {text.join_some(names, NAMED)}" for word, names in slots.items() if names]
+        lines.append(f"check: {'; '.join(parts)}")
+    lines += _conflict_lines(comparison)
+    lines += _unknown_lines(comparison)
+    return [text.clean_line(line) for line in lines] or ["no slot is better than another"]
 
 
 _SUPERLATIVES: tuple[tuple[str, str, Callable[[Row], str]], ...] = (
-    ("seconds", "fastest", lambda row: length(row.seconds or 0.0)),
-    ("cost_usd", "cheapest", lambda row: money(row.session.seen.facts.cost_usd)),
-    ("tokens", "fewest tokens", lambda row: short(row.tokens or 0)),
+    ("seconds", "fastest", lambda row: format_length(row.seconds or 0.0)),
+    ("cost_usd", "cheapest", lambda row: format_money(row.session.observation.facts.cost_usd)),
+    ("tokens", "fewest tokens", lambda row: format_count(row.tokens or 0)),
     ("lines", "fewest lines", lambda row: str(row.changes.lines if row.changes else "-")),
 )
 
 
-def _best(given: Comparison, what: str, word: str, show: Callable[[Row], str]) -> str:
-    found = [row for row in given.rows if what in row.best_in]
-    return f"{word}: {_names([row.slot for row in found])} ({show(found[0])})" if found else ""
+def _best_part(comparison: Comparison, measure: str, word: str, show: Callable[[Row], str]) -> str:
+    best = [row for row in comparison.rows if measure in row.best_in]
+    if not best:
+        return ""
+    return f"{word}: {text.join_some([row.slot for row in best], NAMED)} ({show(best[0])})"
 
 
-def _between(given: Comparison) -> list[str]:
-    """Each pair once; of many, how many and where."""
+def _conflict_lines(comparison: Comparison) -> list[str]:
+    """Return each pair once; if there are many, their number and the files."""
     pairs: dict[frozenset[str], str] = {}
     files: dict[str, None] = {}
-    for row in given.rows:
+    for row in comparison.rows:
         for conflict in row.conflicts or ():
-            told = f"{row.slot} and {conflict.other} in {_names(conflict.files)}"
-            pairs.setdefault(frozenset((row.slot, conflict.other)), told)
+            pair = f"{row.slot} and {conflict.other} in {text.join_some(conflict.files, NAMED)}"
+            pairs.setdefault(frozenset((row.slot, conflict.other)), pair)
             files |= dict.fromkeys(conflict.files)
     if len(pairs) > NAMED:
-        return [f"conflicts: {len(pairs)} pairs, in {_names(list(files))}"]
+        return [f"conflicts: {len(pairs)} pairs, in {text.join_some(list(files), NAMED)}"]
     return [f"conflicts: {'; '.join(pairs.values())}"] if pairs else []
 
 
-def _unknown(given: Comparison) -> list[Row]:
-    """Those whose changes ought to be known: of a plain directory nobody expects it."""
-    return [row for row in given.rows if row.changes_unknown is not None and row.worktree is not None]
-
-
-def _of_many(lines: list[str]) -> list[str]:
-    """They say much the same, and must not push the table off the screen."""
+def _unknown_lines(comparison: Comparison) -> list[str]:
+    """Return the slots with a worktree whose changes are not known, at most a few of them."""
+    lines = [
+        f"{row.slot}: changes not known: {row.changes_unknown}"
+        for row in comparison.rows
+        if row.changes_unknown is not None and row.worktree is not None
+    ]
     more = len(lines) - NAMED
     return [*lines[:NAMED], f"and {more} more like that"] if more > 1 else lines
 
 
-def _names(names: Sequence[str]) -> str:
-    more = len(names) - NAMED
-    return ", ".join(names[:NAMED]) + (f" and {more} more" if more > 0 else "")
+def format_length(seconds: float) -> str:
+    """Return `41s`, `3m 20s`, `2h 05m`: two units, because slots differ by less than one."""
+    total = int(seconds)
+    if total < 60:
+        return f"{total}s" if total >= 10 else f"{seconds:.1f}s"
+    if total < 3600:
+        return f"{total // 60}m {total % 60:02}s"
+    return f"{total // 3600}h {total % 3600 // 60:02}m"
 
 
-def length(seconds: float) -> str:
-    """`41s`, `3m 20s`, `2h 05m`: two units, because slots differ by less than one."""
-    whole = int(seconds)
-    if whole < 60:
-        return f"{whole}s" if whole >= 10 else f"{seconds:.1f}s"
-    if whole < 3600:
-        return f"{whole // 60}m {whole % 60:02}s"
-    return f"{whole // 3600}h {whole % 3600 // 60:02}m"
-
-
-def short(number: int) -> str:
-    """`950`, `12.3k`, `4.1M`."""
+def format_count(number: int) -> str:
+    """Return `950`, `12.3k`, `4.1M`."""
     for size, unit in ((1_000_000, "M"), (1_000, "k")):
         if number >= size:
             return f"{number / size:.1f}{unit}"
     return str(number)
 
 
-def money(dollars: float | None) -> str:
+def format_money(dollars: float | None) -> str:
     if dollars is None:
         return "-"
     return f"${dollars:.2f}" if dollars >= 1 else f"${dollars:.4f}"

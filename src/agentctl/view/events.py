@@ -1,4 +1,4 @@
-"""Events for people, one line each."""
+"""An event as one line of text."""
 
 from __future__ import annotations
 
@@ -18,45 +18,40 @@ COLOURS = {
 }  # fmt: skip
 
 
-def line(event: Event, home: str | None, *, colour: bool, dated: bool = False) -> str:
-    """One event in one line: when, what, who, and why."""
+def render_event(event: Event, home: str | None, *, colour: bool, dated: bool = False) -> str:
+    """Return when it happened, its type, its subject and the details."""
     moment = time.localtime(event.seen_at)
     when = time.strftime("%Y-%m-%d %H:%M:%S" if dated else "%H:%M:%S", moment)
-    shown = text.paint(text.pad(text.one_line(event.type), 18), COLOURS.get(event.type, ""), on=colour)
-    parts = [when, shown, *_who(event, home)]
-    said = text.tildes(_said(event), home)
-    return "  ".join([*parts, *([said] if said else [])])
+    kind = text.paint(text.pad(text.clean_line(event.type), 18), COLOURS.get(event.type, ""), on=colour)
+    details = text.shorten_homes(_details(event), home)
+    return "  ".join(filter(None, (when, kind, _subject(event, home), details)))
 
 
-def _who(event: Event, home: str | None) -> list[str]:
-    adapter = text.one_line(event.adapter or "-")
+def _subject(event: Event, home: str | None) -> str:
+    adapter = text.clean_line(event.adapter or "-")
     if event.subject is None:
         launch = event.body.get("data", {}).get("launch")
-        return (
-            []
-            if event.adapter is None
-            else [f"{adapter} {f'launch {launch}' if launch else ''}".rstrip()]
-        )
+        name = text.clean_line(f"launch {launch}") if launch else ""
+        return f"{adapter} {name}".rstrip() if event.adapter is not None else ""
     if event.adapter is None:
-        return [text.one_line(text.tilde(event.subject, home))]
-    short = (
-        rows.short_ids([event.subject])[0] if not event.subject.startswith("proc:") else event.subject
-    )
-    return [f"{adapter} {text.one_line(short)}"]
+        return text.clean_line(text.shorten_home(event.subject, home))
+    is_process = event.subject.startswith("proc:")
+    short_id = event.subject if is_process else rows.short_ids([event.subject])[0]
+    return f"{adapter} {text.clean_line(short_id)}"
 
 
-def _said(event: Event) -> str:
+def _details(event: Event) -> str:
     session, data = event.body.get("session"), event.body.get("data", {})
     if event.type == "events.gap":
-        return text.one_line(f"{data.get('from')} to {data.get('to')}: {data.get('reason')}")
+        return text.clean_line(f"{data.get('from')} to {data.get('to')}: {data.get('reason')}")
     if isinstance(session, Mapping):
-        return text.one_line(_of_session(event.type, session, data))
-    known = {"launch", "pid", *(name for name in data if data[name] == event.subject)}
-    told = (f"{name} {data[name]}" for name in data if name not in known and _plain(data[name]))
-    return text.one_line(", ".join(told))
+        return text.clean_line(_session_details(event.type, session, data))
+    skipped = {"launch", "pid", *(name for name in data if data[name] == event.subject)}
+    fields = (f"{name} {data[name]}" for name in data if name not in skipped and _is_plain(data[name]))
+    return text.clean_line(", ".join(fields))
 
 
-def _of_session(kind: str, session: Mapping[str, Any], data: Mapping[str, Any]) -> str:
+def _session_details(kind: str, session: Mapping[str, Any], data: Mapping[str, Any]) -> str:
     if kind == "session.started":
         return f"pid {session.get('pid')}, in {session.get('cwd')}"
     if kind == "session.identified":
@@ -66,5 +61,5 @@ def _of_session(kind: str, session: Mapping[str, Any], data: Mapping[str, Any]) 
     return f"{outcome}{session.get('reason')}{code}"
 
 
-def _plain(value: object) -> bool:
+def _is_plain(value: object) -> bool:
     return value is not None and not isinstance(value, Mapping | list)

@@ -1,4 +1,4 @@
-"""How a session looks in a list: its short id, its status with an age, its colour, its place."""
+"""A session as a row of a list: short id, status with its age, colour, directory."""
 
 from __future__ import annotations
 
@@ -6,10 +6,12 @@ from collections.abc import Iterable, Sequence
 from itertools import pairwise
 from os.path import commonprefix
 
-from agentctl.text import age, one_line, tilde
+from agentctl.durations import format_age
+from agentctl.text import clean_line, shorten_home
 from agentctl.truth.judge import ACTIVITY
 from agentctl.truth.model import STATUSES, Session
-from agentctl.view.table import WHOLE, Cell, Column
+from agentctl.view.table import WHOLE, Cell, Column, Screen, render
+from agentctl.wire.session import WireSession, wire_session
 
 COLOURS = {
     "waiting": "yellow",
@@ -22,58 +24,65 @@ COLOURS = {
     "killed": "red",
 }
 LAYOUT = (
-    Column("ID", WHOLE),  # so that it can be typed back
+    Column("ID", WHOLE),  # a prefix that is cut could be ambiguous
     Column("STATUS", WHOLE),
     Column("AGENT", 6, goes=2),
     Column("MODEL", 8, goes=4),
     Column("DIRECTORY", 12, goes=3),
     Column("ABOUT", 16, goes=1),
 )
-# How much of an id tells two sessions apart. Ids that begin with a time need more of it.
+# Characters of an id that are shown. Ids that begin with a time need more.
 SHORT_RANDOM, SHORT_TIMED, SHORT_OTHER = 8, 13, 12
 
 
-def in_order(sessions: Iterable[Session]) -> list[Session]:
-    """Who needs a person first; among equals, the latest first."""
-    groups: dict[str, list[Session]] = {status: [] for status in STATUSES}
+def sort_sessions(sessions: Iterable[WireSession]) -> list[WireSession]:
+    """Sort by how much a session needs the user; among equals, the latest first."""
+    groups: dict[str, list[WireSession]] = {status: [] for status in STATUSES}
     for session in sessions:
-        groups[session.verdict.status].append(session)
-    return [s for group in groups.values() for s in sorted(group, key=_freshness, reverse=True)]
+        groups.setdefault(session.status, []).append(session)
+    return [s for group in groups.values() for s in sorted(group, key=_sort_key, reverse=True)]
 
 
-def _freshness(session: Session) -> float:
-    return latest(session) or 0
+def _sort_key(session: WireSession) -> float:
+    return last_activity(session) or 0
 
 
-def latest(session: Session) -> float | None:
-    facts = session.seen.facts
-    return facts.last_activity_at or facts.started_at
+def last_activity(session: WireSession) -> float | None:
+    return session.last_activity_at or session.started_at
 
 
-def since(session: Session) -> float | None:
-    """When the status became what it is, as far as a source says; else its last sign of life."""
-    over = session.verdict.status == "stopped"
-    sought = ("exited",) if over else ACTIVITY  # of what we did not launch nobody wrote down its end
-    told = [e.at for e in session.verdict.used if e.at is not None and e.claim in sought]
-    return told[0] if told else latest(session)
+def status_since(session: WireSession) -> float | None:
+    """Return when the status began, if a source says so; otherwise the last activity."""
+    # Only our launches have a record of their end.
+    claims = ("exited",) if session.status == "stopped" else ACTIVITY
+    times = [piece.at for piece in session.used if piece.at is not None and piece.claim in claims]
+    return times[0] if times else last_activity(session)
 
 
-def cells(sessions: Sequence[Session], now: float, home: str | None) -> list[list[Cell]]:
-    ids = short_ids([name(s) for s in sessions])
-    return [_row(s, i, now, home) for s, i in zip(sessions, ids, strict=True)]
+def session_lines(sessions: Sequence[WireSession], screen: Screen) -> list[str]:
+    return render(LAYOUT, session_cells(sessions, screen), screen.columns, colour=screen.colour)
 
 
-def name(session: Session) -> str:
-    """Its id, or the process when it has none: both can be typed back."""
-    seen = session.seen
-    if seen.session_id is not None:
-        return one_line(seen.session_id)
-    return f"pid:{seen.owner.pid}" if seen.owner is not None else "-"
+def session_cells(sessions: Sequence[WireSession], screen: Screen) -> list[list[Cell]]:
+    ids = short_ids([wire_name(session) for session in sessions])
+    return [_row(session, short_id, screen) for session, short_id in zip(sessions, ids, strict=True)]
+
+
+def wire_name(session: WireSession) -> str:
+    """Return the id of a session, or pid:N if it has none. Verbs take both."""
+    if session.id is not None:
+        return clean_line(session.id)
+    return f"pid:{session.pid}" if session.pid is not None else "-"
+
+
+def session_name(session: Session) -> str:
+    """Return the id of a session, or pid:N if it has none. Verbs take both."""
+    return wire_name(wire_session(session))
 
 
 def short_ids(ids: Sequence[str]) -> list[str]:
-    """The shortest prefixes worth typing, unique among these."""
-    shared: dict[str, int] = {}  # how many characters each has in common with a neighbour in order
+    """Return short prefixes of the ids, unique among them."""
+    shared: dict[str, int] = {}  # how many characters an id shares with its neighbour in sorted order
     ordered = sorted(ids)
     for one, two in pairwise(ordered):
         if one[:SHORT_RANDOM] == two[:SHORT_RANDOM]:
@@ -83,36 +92,37 @@ def short_ids(ids: Sequence[str]) -> list[str]:
     return [_short(full, shared.get(full, 0)) for full in ids]
 
 
-def about(session: Session) -> str:
-    facts = session.seen.facts
+def description(session: WireSession) -> str:
     label = session.launch.name if session.launch is not None else None
-    return one_line(label or facts.title or facts.prompt or "")
+    return clean_line(label or session.title or session.prompt or "")
 
 
-def word(session: Session) -> str:
-    """The status in a word; of an ended one, how it ended, if that is known."""
-    verdict = session.verdict
-    if verdict.suspended:
+def status_word(session: WireSession) -> str:
+    """Return the status in one word; of an ended session its outcome, if known."""
+    if session.suspended:
         return "suspended"
-    if verdict.status == "stopped" and verdict.outcome not in (None, "unknown"):
-        return str(verdict.outcome)
-    if verdict.status == "running" and verdict.activity == "unknown":
+    if session.status == "stopped" and session.outcome not in (None, "unknown"):
+        return str(session.outcome)
+    if session.status == "running" and session.activity == "unknown":
         return "running?"
-    return verdict.status
+    return session.status
 
 
-def _row(session: Session, short: str, now: float, home: str | None) -> list[Cell]:
-    facts, status = session.seen.facts, word(session)
-    moment = since(session)
-    told = f"{status} {age(now - moment)}" if moment is not None else status
-    colour = COLOURS.get(status) or COLOURS.get(session.verdict.status, "")
+def status_colour(session: WireSession) -> str:
+    return COLOURS.get(status_word(session)) or COLOURS.get(session.status, "")
+
+
+def _row(session: WireSession, short_id: str, screen: Screen) -> list[Cell]:
+    status, moment, cwd = status_word(session), status_since(session), session.cwd
+    if moment is not None:
+        status = f"{status} {format_age(screen.now - moment)}"
     return [
-        Cell(short, "bold"),
-        Cell(told, colour),
-        Cell(session.seen.adapter),
-        Cell(one_line(facts.model or "-")),
-        Cell(one_line(tilde(facts.cwd, home)) if facts.cwd else "-", keep_end=True),
-        Cell(about(session)),
+        Cell(short_id, "bold"),
+        Cell(status, status_colour(session)),
+        Cell(session.adapter),
+        Cell(clean_line(session.model or "-")),
+        Cell(clean_line(shorten_home(cwd, screen.home)) if cwd else "-", keep_end=True),
+        Cell(description(session)),
     ]
 
 

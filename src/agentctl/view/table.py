@@ -1,53 +1,63 @@
-"""Columns that fit the terminal. Our own, because a table of the usual library costs more to import
-than all the sessions cost to read."""
+"""Tables that fit the terminal. To import a library for them takes longer than to read all sessions."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
 
-from agentctl.text import cut, cut_front, cut_middle, one_line, pad, paint, width
+from agentctl.named_tuple import NamedTuple
+from agentctl.text import clean_line, cut, cut_front, cut_middle, measure_width, pad, paint
 
 GAP = 2
 WHOLE = 1 << 16  # a `least` that no text exceeds: this column is never cut to make room
 
 
+class Screen(NamedTuple):
+    """The terminal of the reader, and the time of the look."""
+
+    columns: int
+    colour: bool
+    home: str | None
+    now: float
+
+
 class Cell(NamedTuple):
     text: str
     colour: str = ""
-    keep_end: bool = False  # a path: when it is too long, its beginning goes
-    keep_ends: bool = False  # a name: its middle
+    keep_end: bool = False  # cut the beginning, not the end: a path
+    keep_ends: bool = False  # cut the middle: a name
 
 
 class Column(NamedTuple):
     title: str
-    least: int  # columns it keeps, if its texts are that long
-    goes: int = 0  # in a terminal too narrow for every column's least, the highest goes first; 0: stays
+    least: int  # its smallest width, if its texts are that long
+    goes: int = 0  # a narrow terminal drops the column with the highest number first; 0: never
 
 
 def render(
     layout: Sequence[Column], rows: Sequence[Sequence[Cell]], columns: int, *, colour: bool
 ) -> list[str]:
-    """Lines of at most `columns`, a header first."""
-    shown = [[_harmless(cell) for cell in row] for row in rows]
-    widths = _widths(layout, shown, columns)
+    """Return lines of at most `columns`, the header first."""
+    clean = [_clean(row) for row in rows]
+    widths = _widths(layout, clean, columns)
     header = [Cell(column.title, "dim") for column in layout]
-    return [_line(row, widths, colour=colour) for row in (header, *shown)]
+    return [_line(row, widths, colour=colour) for row in (header, *clean)]
 
 
-def _harmless(cell: Cell) -> Cell:
-    """Whoever made the cell may have forgotten it."""
-    text = cell.text
-    return cell if text.isascii() and text.isprintable() else cell._replace(text=one_line(text))
+def _clean(row: Sequence[Cell]) -> Sequence[Cell]:
+    """Escape control characters, in case the caller did not."""
+    text = "".join([cell.text for cell in row])
+    if text.isascii() and text.isprintable():  # most rows
+        return row
+    return [cell._replace(text=clean_line(cell.text)) for cell in row]
 
 
 def _line(row: Sequence[Cell], widths: Sequence[int], *, colour: bool) -> str:
-    shown = [(cell, size) for cell, size in zip(row, widths, strict=True) if size]
-    last = len(shown) - 1
+    visible = [(cell, size) for cell, size in zip(row, widths, strict=True) if size]
+    last = len(visible) - 1
     parts = []
-    for index, (cell, size) in enumerate(shown):
+    for index, (cell, size) in enumerate(visible):
         text = cell.text
-        if len(text) <= size and text.isascii():  # nearly all
+        if len(text) <= size and text.isascii():  # most cells
             text = text if index == last else text.ljust(size)
         else:
             fit = cut_front if cell.keep_end else cut_middle if cell.keep_ends else cut
@@ -58,19 +68,19 @@ def _line(row: Sequence[Cell], widths: Sequence[int], *, colour: bool) -> str:
 
 
 def _widths(layout: Sequence[Column], rows: Sequence[Sequence[Cell]], columns: int) -> list[int]:
-    """Natural widths where they fit; else the widest give way first, down to their least; else whole
-    columns go. 0: not shown."""
+    """Return the natural widths if they fit. Otherwise shrink the widest columns first, down to their
+    least; if that is not enough, drop columns. 0: dropped."""
     natural = [
-        max(width(column.title), *(width(row[i].text) for row in rows), 0)
+        max(measure_width(column.title), *[measure_width(row[i].text) for row in rows], 0)
         for i, column in enumerate(layout)
     ]
-    least = [min(column.least, wanted) for column, wanted in zip(layout, natural, strict=True)]
+    least = [min(column.least, size) for column, size in zip(layout, natural, strict=True)]
     for i in sorted(range(len(layout)), key=lambda i: -layout[i].goes):
         if _total(least) <= columns or not layout[i].goes:
             break
         least[i] = natural[i] = 0
     if _total(least) > columns:
-        return _squeezed(least, columns)
+        return _squeeze(least, columns)
     fitting, level = natural, min(columns, max(natural)) + 1
     while _total(fitting) > columns:
         level -= 1
@@ -78,15 +88,15 @@ def _widths(layout: Sequence[Column], rows: Sequence[Sequence[Cell]], columns: i
     return fitting
 
 
-def _squeezed(least: Sequence[int], columns: int) -> list[int]:
-    """No room even for what must stay: from the left, as far as it goes."""
-    widths, left = [], columns
+def _squeeze(least: Sequence[int], columns: int) -> list[int]:
+    """Fill the screen from the left: there is not enough room for all columns."""
+    widths, room = [], columns
     for size in least:
-        widths.append(max(0, min(size, left)))
-        left -= size + GAP if size else 0
+        widths.append(max(0, min(size, room)))
+        room -= size + GAP if size else 0
     return widths
 
 
 def _total(widths: Sequence[int]) -> int:
-    shown = [size for size in widths if size]
-    return sum(shown) + GAP * (len(shown) - 1)
+    visible = [size for size in widths if size]
+    return sum(visible) + GAP * (len(visible) - 1)

@@ -1,1 +1,1 @@
-"""Follow sessions: events, waiting for a state."""
+"""Follow sessions: report events, wait for a state."""

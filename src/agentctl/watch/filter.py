@@ -1,26 +1,26 @@
-"""Which events somebody wants to see."""
+"""Choose events by type, agent, group and session."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Sequence
 from fnmatch import fnmatchcase
-from typing import NamedTuple
 
-from agentctl.durations import seconds
+from agentctl.durations import parse_duration
 from agentctl.errors import UsageError
-from agentctl.system.clock import parse
+from agentctl.named_tuple import NamedTuple
+from agentctl.system.clock import parse_time
 from agentctl.truth.event import Event
 from agentctl.wire.event import TYPES
 
-ALWAYS = ("events.gap", "daemon.started", "daemon.stopped")  # about everybody
+ALWAYS = ("events.gap", "daemon.started", "daemon.stopped")  # concern every reader
 
 
 class EventFilter(NamedTuple):
-    types: Sequence[str] = ()  # patterns, any of which may match; empty: all
+    types: Sequence[str] = ()  # patterns, one of which must match; empty: all
     adapters: Sequence[str] = ()
     group: str | None = None
-    session: str | None = None  # an id, a prefix of one, pid:N
+    session: str | None = None  # an id or a prefix of one; pid:N
 
     def matches(self, event: Event) -> bool:
         if self.types and not any(fnmatchcase(event.type, pattern) for pattern in self.types):
@@ -36,25 +36,25 @@ class EventFilter(NamedTuple):
 
 
 def parse_type(word: str) -> str:
-    """The pattern of a type, of a family of types, or of several. Raises UsageError."""
-    known = [name for name, _ in TYPES]
+    """Return the pattern for a type, a family (`session`) or a pattern. Raises UsageError."""
+    names = [name for name, _ in TYPES]
     pattern = f"{word}.*" if "." not in word and "*" not in word else word
-    if not word.startswith("user.") and not any(fnmatchcase(name, pattern) for name in known):
-        raise UsageError(f"no event type {word!r}", f"known: {', '.join(known)}")
+    if not word.startswith("user.") and not any(fnmatchcase(name, pattern) for name in names):
+        raise UsageError(f"no event type {word!r}", f"known: {', '.join(names)}")
     return pattern
 
 
 def parse_since(word: str) -> int | float:
-    """The number of an event; or a moment, as how long ago or as it stands in an event. Raises
-    UsageError."""
+    """Return the number of an event as int, or a moment as float: a duration before now, or a time as
+    events have it. Raises UsageError."""
     if word.isascii() and word.isdigit():
         return int(word)
-    moment = parse(word) if "T" in word else None
+    moment = parse_time(word) if "T" in word else None
     try:
-        return moment if moment is not None else time.time() - seconds(word)
+        return moment if moment is not None else time.time() - parse_duration(word)
     except UsageError as error:
         raise UsageError(
-            f"neither an event's number nor a time: {word!r}",
+            f"neither an event number nor a time: {word!r}",
             "examples: 1200, 10m, 2h, 2026-01-31T12:00:00Z",
         ) from error
 

@@ -1,8 +1,7 @@
-"""Which idle sessions have drawn on their terminal since we last asked.
+"""Find idle sessions that have drawn on their terminal since the last poll.
 
-Some agents begin to work without a change of any file, and show it on the screen alone. To look at
-their sessions by the clock would cost a survey each time; what the kernel keeps on a terminal costs a
-few calls.
+Some agents begin to work without a change of any file, and show it only on the screen. A survey by the
+clock would be expensive; the kernel's times of a terminal cost a few calls.
 """
 
 from __future__ import annotations
@@ -10,38 +9,39 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from agentctl.errors import SourceError
-from agentctl.system.identity import ProcessIdentity
-from agentctl.system.tty import use_by
+from agentctl.system.proc import ProcessIdentity
+from agentctl.system.tty import read_terminal
 from agentctl.truth.model import Session
-from agentctl.watch.watched_files import works_unseen
+from agentctl.watch.watched_files import may_work_unseen
 
-PERIOD = 10.0  # seconds between two questions: the kernel's times move in steps of eight
+PERIOD = 10.0  # seconds between two polls: the kernel's times have steps of eight
 
 
 class Screens:
     def __init__(self) -> None:
-        self._drawn: dict[ProcessIdentity, float] = {}  # when, as of the last question
+        self._drawn_at: dict[ProcessIdentity, float] = {}  # as of the last poll
 
-    def changed(self, sessions: Iterable[Session]) -> set[str]:
-        """The adapters of those that have drawn. One that we have not asked about before counts too: it
-        may have drawn since it was looked at."""
-        before, self._drawn, found = self._drawn, {}, set()
+    def find_changed(self, sessions: Iterable[Session]) -> set[str]:
+        """Return the adapters whose sessions have drawn. A session of the first poll counts too: it may
+        have drawn since the last look."""
+        before, self._drawn_at = self._drawn_at, {}
+        adapters = set()
         for session in sessions:
-            owner = session.seen.owner
-            if owner is None or not works_unseen(session):
+            owner = session.observation.owner
+            if owner is None or not may_work_unseen(session):
                 continue
-            drawn = _drawn_at(owner.identity)
-            if drawn is not None:
-                self._drawn[owner.identity] = drawn
-                if before.get(owner.identity) != drawn:
-                    found.add(session.seen.adapter)
-        return found
+            drawn_at = _read_drawn_at(owner.identity)
+            if drawn_at is not None:
+                self._drawn_at[owner.identity] = drawn_at
+                if before.get(owner.identity) != drawn_at:
+                    adapters.add(session.observation.adapter)
+        return adapters
 
 
-def _drawn_at(identity: ProcessIdentity) -> float | None:
-    """None: it has no terminal, or it has ended, which will be told."""
+def _read_drawn_at(identity: ProcessIdentity) -> float | None:
+    """Return None if the process has no terminal, or has ended: its end is noticed elsewhere."""
     try:
-        used = use_by(identity)
+        terminal = read_terminal(identity)
     except SourceError:
         return None
-    return used.drawn_at if used is not None else None
+    return terminal.drawn_at if terminal is not None else None

@@ -1,74 +1,143 @@
-"""What is watched, for whom: files by inotify, processes by pidfd, in one poll that a call from another
-thread can end.
+"""Watch files by inotify and processes by pidfd, in one wait that another thread can end.
 
-What cannot be watched is in `problems`: whoever has some looks by the clock, and asks to watch it again
-with each look.
+Each watcher has a name and its own files and processes. What cannot be watched is in `problems`: such a
+watcher looks by the clock, and tries to watch it again with each look.
 """
 
 from __future__ import annotations
 
 import os
-import select
 import time
 from collections.abc import Iterable
-from typing import NamedTuple
 
 from agentctl.errors import Exhausted, Gone, SourceError
-from agentctl.system import descriptors
-from agentctl.system.files import NO_DESCRIPTOR, translated
-from agentctl.system.identity import ProcessIdentity
-from agentctl.system.inotify import Inotify, News
+from agentctl.named_tuple import NamedTuple
+from agentctl.system import this_process
+from agentctl.system.files import NO_DESCRIPTOR
+from agentctl.system.inotify import Change, Inotify
 from agentctl.system.pidfd import Handle
-from agentctl.system.waiter import nearest
+from agentctl.system.proc import ProcessIdentity
+from agentctl.system.waiter import Poll, watch_nearest
 from agentctl.truth.model import Problem
-from agentctl.watch.writes import Counts, Place, Written
 
-PLAIN = (b".json", b".jsonl")  # what is written there is there: no database, which has it in a moment
-AT_ONCE = 64  # descriptors; the others are ready the next time
-SPARE = 64  # descriptors that are left to others: who takes the last ones can neither read nor be asked
-ANY = b"*"  # as a file's name: whatever changes in that directory
-
-
-class Happened(NamedTuple):
-    changed: frozenset[str] = frozenset()  # for whom a file changed
-    logged: frozenset[str] = frozenset()  # of these, for whom it may be a database
-    changing: frozenset[str] = frozenset()  # for whom a record is being written: whole in a moment
-    ended: frozenset[ProcessIdentity] = frozenset()
-    lost: float | None = None  # since when: the kernel had more to tell than it keeps
+PLAIN = (b".json", b".jsonl")  # not databases: a write can be read at once
+AT_ONCE = 64  # descriptors of one wait; the others are ready the next time
+SPARE = 64  # descriptors to leave free: without any, this process can neither read nor answer
+ANY = b"*"  # as the name of a file: any file in its directory
 
 
-NOTHING = Happened()
+class Wakeup(NamedTuple):
+    """Why a wait ended: names of watchers, and processes."""
+
+    changed: frozenset[str] = frozenset()  # a file of theirs changed
+    logged: frozenset[str] = frozenset()  # of these, the file may be a database
+    changing: frozenset[str] = frozenset()  # a record of theirs is being written: complete in a moment
+    ended_processes: frozenset[ProcessIdentity] = frozenset()
+    lost_since: float | None = None  # then the kernel began to drop changes
 
 
-def unwatched(watcher: str, error: SourceError) -> Problem:
-    """A limit that is reached is one problem, whatever the number of files."""
+NOTHING = Wakeup()
+
+
+Place = tuple[int, bytes]  # a watch, and a name in its directory
+
+
+class Writes(NamedTuple):
+    """Writes of a record since it was last read."""
+
+    most: int | None  # there were no more than these; None: not counted
+    since: float  # there was none before, by the time of day; 0: not known
+
+
+class _Count:
+    __slots__ = ("base", "complete", "is_writing", "since")
+
+    def __init__(self) -> None:
+        self.complete = 0  # writes that are complete
+        self.is_writing = False  # one more has begun
+        self.base: int | None = None  # complete writes when it was last read; None: not read yet
+        self.since: float | None = None  # when the first write after these may have begun
+
+
+class WriteCounts:
+    """Count the writes of records, by place."""
+
+    def __init__(self) -> None:
+        self._counts: dict[Place, _Count] = {}
+
+    def keep(self, places: Iterable[Place]) -> None:
+        """Count these, and no others."""
+        before = self._counts
+        self._counts = {place: before.get(place) or _Count() for place in places}
+
+    def __contains__(self, place: Place) -> bool:
+        return place in self._counts
+
+    def add_changes(self, changes: Iterable[Change], quiet: float) -> None:
+        """Count these changes. `quiet`: all of them came after this time."""
+        for change in changes:
+            count = self._counts.get((change.watch, change.name))
+            if count is None:
+                continue
+            count.complete += change.is_complete
+            count.is_writing = not change.is_complete
+            if count.since is None:
+                count.since = quiet
+
+    def forget(self) -> None:
+        """The kernel dropped changes: no count is right until the next read."""
+        for count in self._counts.values():
+            count.base, count.since = None, None
+
+    def count_complete(self, place: Place) -> int:
+        """Return the number of complete writes. A reader takes it before it reads, for `mark_read`."""
+        count = self._counts.get(place)
+        return count.complete if count is not None else 0
+
+    def writes_since_read(self, place: Place) -> Writes | None:
+        """Return None where writes are not counted."""
+        count = self._counts.get(place)
+        if count is None:
+            return None
+        if count.base is None:
+            return Writes(None, 0.0)
+        return Writes(count.complete + count.is_writing - count.base, count.since or 0.0)
+
+    def mark_read(self, place: Place, complete: int, moment: float) -> None:
+        """The record was read, from that moment on, after so many complete writes. Later writes may not
+        have been read."""
+        count = self._counts.get(place)
+        if count is not None:
+            count.base = complete
+            count.since = moment if count.complete > complete or count.is_writing else None
+
+
+def watch_problem(watcher: str, error: SourceError) -> Problem:
+    """Return the problem. A limit is one problem, however many files are over it."""
     if isinstance(error, Exhausted):
         return Problem("", error.kind, error.why)
     return Problem(watcher, error.kind, error.why, error.source)
 
 
-class Lookout:
-    """Each watcher has its own files and processes; two may share one."""
+class Sources:
+    """The files and processes of all watchers. Two watchers may share one."""
 
-    def __init__(self) -> None:
-        """Raises SourceError where no descriptor is left."""
-        try:
-            self._poll = select.epoll()  # many processes take no longer than few
-            self._wake, self._waker = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
-        except OSError as error:
-            raise translated(error, "epoll") from error
-        self._poll.register(self._wake, select.EPOLLIN)
+    def __init__(self, *, new_names: bool = True) -> None:
+        """`new_names`: a new file beside a watched one wakes too. Raises SourceError if no descriptor is
+        left."""
+        self._new_names = new_names
+        self._poll = Poll()
         self._inotify: Inotify | None = None  # opened for the first file
         self._places: dict[str, dict[str, Place]] = {}  # by watcher, by path
-        self._at: dict[Place, list[str]] = {}  # who watches there
-        self._in: dict[int, list[str]] = {}  # who watches anything in that directory
+        self._at: dict[Place, list[str]] = {}  # watchers of this file
+        self._in: dict[int, list[str]] = {}  # watchers of a file in this directory
         self._records: dict[str, frozenset[str]] = {}  # paths, by watcher
-        self._writes = Counts()
-        self._quiet = time.time()  # until then all was read
-        self._owners: dict[str, frozenset[ProcessIdentity]] = {}
+        self._writes = WriteCounts()
+        self._quiet = time.time()  # all changes before this time were read
+        self._processes: dict[str, frozenset[ProcessIdentity]] = {}  # by watcher
         self._handles: dict[ProcessIdentity, Handle] = {}
-        self._whose: dict[int, ProcessIdentity] = {}  # by descriptor
-        self._over: set[ProcessIdentity] = set()  # have ended: told once
+        self._identities: dict[int, ProcessIdentity] = {}  # by descriptor
+        self._ended: set[ProcessIdentity] = set()  # each end is reported once
         self.problems: dict[str, list[Problem]] = {}  # what could not be watched, by watcher
 
     def close(self) -> None:
@@ -77,33 +146,26 @@ class Lookout:
         self._poll.close()
         if self._inotify is not None:
             self._inotify.close()
-        os.close(self._wake)
-        os.close(self._waker)
 
     def wake(self) -> None:
-        """From any thread: the wait ends."""
-        try:
-            os.write(self._waker, b"!")
-        except BlockingIOError:  # it is woken already
-            pass
+        """End the wait, from any thread."""
+        self._poll.wake()
 
-    def wait(self, timeout: float) -> Happened:
-        """What happened; at once when something does. Nothing: woken, or the time is over."""
-        ready = self._poll.poll(max(0.0, timeout), AT_ONCE)
+    def wait(self, timeout: float) -> Wakeup:
+        """Return as soon as something happens. NOTHING: woken, or the time is over."""
+        ready = self._poll.wait(timeout, AT_ONCE)
         if not ready:  # nearly always
             self._quiet = time.time()
             return NOTHING
-        happened, ended = NOTHING, set()
-        for fd, _ in ready:
-            if fd in self._whose:
-                ended.add(self._whose[fd])
-                self._poll.unregister(fd)  # an ended process would wake us for ever
-            elif fd == self._wake:
-                os.read(self._wake, 4096)
+        wakeup, exits = NOTHING, set()
+        for fd in ready:
+            if fd in self._identities:
+                exits.add(self._identities[fd])
+                self._poll.drop(fd)  # an ended process stays ready for ever
             elif self._inotify is not None:
-                happened = self._heard(self._inotify.read())
-        self._over |= ended
-        return happened._replace(ended=frozenset(ended)) if ended else happened
+                wakeup = self._read_changes(self._inotify.read())
+        self._ended |= exits
+        return wakeup._replace(ended_processes=frozenset(exits)) if exits else wakeup
 
     def attend(
         self,
@@ -112,109 +174,122 @@ class Lookout:
         processes: Iterable[ProcessIdentity],
         records: Iterable[str] = (),
     ) -> bool:
-        """Watch these for this watcher, and nothing else; of `records` count each write. Whether there
-        is anything new among them: then it may have changed before it was watched."""
+        """Watch these for this watcher, and nothing else; count each write of `records`. Return True if
+        something is watched for the first time: it may have changed before."""
         self.problems[watcher] = []
         before = self._places.get(watcher), self._records.get(watcher, frozenset())
         self._records[watcher] = frozenset(records)
-        news = self._watch_files(watcher, dict.fromkeys(paths), self._records[watcher] - before[1])
+        is_new = self._watch_files(watcher, dict.fromkeys(paths), self._records[watcher] - before[1])
         if before != (self._places[watcher], self._records[watcher]):
             self._index()
-        self._owners[watcher] = frozenset(processes)
-        wanted = frozenset[ProcessIdentity]().union(*self._owners.values())
-        for identity in self._handles.keys() - wanted:
-            self._drop(identity)
-        self._over &= wanted
-        opened = [self._open(i, watcher) for i in wanted - self._handles.keys() - self._over]
-        return news or any(opened)
+        self._processes[watcher] = frozenset(processes)
+        watched = frozenset[ProcessIdentity]().union(*self._processes.values())
+        for identity in self._handles.keys() - watched:
+            self._close_handle(identity)
+        self._ended &= watched
+        unopened = watched - self._handles.keys() - self._ended
+        opened = [self._open_handle(identity, watcher) for identity in unopened]
+        return is_new or any(opened)
 
     def handle(self, identity: ProcessIdentity) -> Handle | None:
         return self._handles.get(identity)
 
+    @property
+    def ended_processes(self) -> frozenset[ProcessIdentity]:
+        """The watched processes that have ended, also before they could be watched."""
+        return frozenset(self._ended)
+
     # records
 
-    def over(self, watcher: str) -> dict[str, int]:
-        """How many writes of its records are over, as far as we were told; for `was_read`."""
+    def count_complete(self, watcher: str) -> dict[str, int]:
+        """Return the number of complete writes of each record, for `mark_read`."""
         places = self._places.get(watcher, {})
         records = self._records.get(watcher, ())
-        return {path: self._writes.over(places[path]) for path in records if path in places}
+        return {path: self._writes.count_complete(places[path]) for path in records if path in places}
 
-    def written(self, watcher: str, record: str) -> Written | None:
-        """Since it was last read; None: that is not counted."""
+    def writes_since_read(self, watcher: str, record: str) -> Writes | None:
+        """Return None where writes are not counted."""
         place = self._places.get(watcher, {}).get(record)
-        return self._writes.written(place) if place is not None else None
+        return self._writes.writes_since_read(place) if place is not None else None
 
-    def was_read(self, watcher: str, record: str, over: int, moment: float) -> None:
+    def mark_read(self, watcher: str, record: str, complete: int, moment: float) -> None:
         place = self._places.get(watcher, {}).get(record)
         if place is not None:
-            self._writes.was_read(place, over, moment)
+            self._writes.mark_read(place, complete, moment)
 
     # files
 
-    def _heard(self, news: list[News]) -> Happened:
+    def _read_changes(self, changes: list[Change]) -> Wakeup:
         quiet, self._quiet = self._quiet, time.time()
-        self._writes.hear(news, quiet)
-        lost = any(each.lost for each in news)
-        if lost:
-            self._writes.lost()
-        if any(each.of_itself and not each.over for each in news):
-            everybody = frozenset(self._places)
-            return Happened(everybody, everybody, lost=quiet if lost else None)
+        self._writes.add_changes(changes, quiet)
+        is_lost = any(change.is_overflow for change in changes)
+        if is_lost:
+            self._writes.forget()
+        if any(change.is_about_directory and not change.is_watch_end for change in changes):
+            watchers = frozenset(self._places)
+            return Wakeup(watchers, watchers, lost_since=quiet if is_lost else None)
         changed, logged, changing = set[str](), set[str](), set[str]()
-        for each in news:
-            place = (each.watch, each.name)
-            if place in self._writes and not each.whole and not each.came:
+        for change in changes:
+            place = (change.watch, change.name)
+            if place in self._writes and not change.is_complete and not change.is_new_name:
                 changing.update(self._at[place])
                 continue
-            if each.closed and place not in self._writes:
-                continue  # its changes were told before
-            concerned = self._at.get(place, []) + self._at.get((each.watch, ANY), [])
-            concerned += self._in.get(each.watch, []) if each.came else []
-            changed.update(concerned)
-            if not each.name.endswith(PLAIN):
-                logged.update(concerned)
-        changed |= self._lost({each.watch for each in news if each.over})
-        return Happened(frozenset(changed), frozenset(logged), frozenset(changing - changed))
+            if change.is_closed and place not in self._writes:
+                continue  # the write itself was a change before
+            watchers = self._find_watchers(change)
+            changed |= watchers
+            if not change.name.endswith(PLAIN):
+                logged |= watchers
+        changed |= self._drop_watches({change.watch for change in changes if change.is_watch_end})
+        return Wakeup(frozenset(changed), frozenset(logged), frozenset(changing - changed))
 
-    def _lost(self, over: set[int]) -> set[str]:
-        """Directories that are no more: whoever watched there is to look, and to watch anew."""
-        concerned = set()
-        for watcher, places in self._places.items() if over else ():
-            for path in [path for path, (watch, _) in places.items() if watch in over]:
+    def _find_watchers(self, change: Change) -> frozenset[str]:
+        watchers = self._at.get((change.watch, change.name), []) + self._at.get((change.watch, ANY), [])
+        if change.is_new_name and self._new_names:
+            watchers += self._in.get(change.watch, [])
+        return frozenset(watchers)
+
+    def _drop_watches(self, watches: set[int]) -> set[str]:
+        """Forget the watches of directories that no longer exist. Return their watchers, which have to
+        look and to watch again."""
+        watchers = set()
+        for watcher, places in self._places.items() if watches else ():
+            for path in [path for path, (watch, _) in places.items() if watch in watches]:
                 del places[path]
-                concerned.add(watcher)
-        if concerned:
+                watchers.add(watcher)
+        if watchers:
             self._index()
-        return concerned
+        return watchers
 
     def _watch_files(self, watcher: str, paths: dict[str, None], counted: frozenset[str]) -> bool:
-        """`counted`: of which each write is, from now on."""
+        """Return True if a place is new. `counted`: records whose writes are counted from now on."""
         before, now = self._places.get(watcher, {}), {}
         for path in paths:
-            known = before.get(path)
-            there = known is not None and known[1] == os.fsencode(os.path.basename(path))
-            if known is not None and there and path not in counted:
-                now[path] = known  # not one whose directory was yet to come
+            place = before.get(path)
+            # a file whose directory did not exist is watched by another name in another directory
+            is_final = place is not None and place[1] == os.fsencode(os.path.basename(path))
+            if place is not None and is_final and path not in counted:
+                now[path] = place
                 continue
             try:
-                now[path] = nearest(self._opened(), path, closings=path in counted)
-            except SourceError as error:  # its directory is closed to us, or there are no more watches
-                self._note(watcher, error)
+                now[path] = watch_nearest(self._open_inotify(), path, closings=path in counted)
+            except SourceError as error:  # no permission for the directory, or no watch is left
+                self._add_problem(watcher, error)
         self._places[watcher] = now
         used = {watch for places in self._places.values() for watch, _ in places.values()}
         for watch in {watch for watch, _ in before.values()} - used:
-            self._opened().drop(watch)
+            self._open_inotify().drop(watch)
         return not set(now.values()) <= set(before.values())
 
-    def _opened(self) -> Inotify:
+    def _open_inotify(self) -> Inotify:
         """Raises SourceError."""
         if self._inotify is None:
             self._inotify = Inotify()
-            self._poll.register(self._inotify, select.EPOLLIN)
+            self._poll.add(self._inotify.fileno())
         return self._inotify
 
-    def _note(self, watcher: str, error: SourceError) -> None:
-        if (problem := unwatched(watcher, error)) not in self.problems[watcher]:
+    def _add_problem(self, watcher: str, error: SourceError) -> None:
+        if (problem := watch_problem(watcher, error)) not in self.problems[watcher]:
             self.problems[watcher].append(problem)
 
     def _index(self) -> None:
@@ -233,25 +308,26 @@ class Lookout:
 
     # processes
 
-    def _open(self, identity: ProcessIdentity, watcher: str) -> bool:
+    def _open_handle(self, identity: ProcessIdentity, watcher: str) -> bool:
+        """Return True if the process is watched from now on, or has just ended."""
         try:
-            if descriptors.left() < SPARE:
+            if this_process.count_free_descriptors() < SPARE:
                 raise Exhausted(identity.address, NO_DESCRIPTOR)
             handle = Handle(identity)
         except Gone:
-            self._over.add(identity)
-            return True  # it ended since we looked: look again
-        except SourceError as error:  # no more descriptors
-            self._note(watcher, error)
+            self._ended.add(identity)
+            return True
+        except SourceError as error:  # no descriptor is left
+            self._add_problem(watcher, error)
             return False
         self._handles[identity] = handle
-        self._whose[handle.fileno()] = identity
-        self._poll.register(handle, select.EPOLLIN)
+        self._identities[handle.fileno()] = identity
+        self._poll.add(handle.fileno())
         return True
 
-    def _drop(self, identity: ProcessIdentity) -> None:
+    def _close_handle(self, identity: ProcessIdentity) -> None:
         handle = self._handles.pop(identity)
-        del self._whose[handle.fileno()]
-        if identity not in self._over:
-            self._poll.unregister(handle)
+        del self._identities[handle.fileno()]
+        if identity not in self._ended:
+            self._poll.drop(handle.fileno())
         handle.close()

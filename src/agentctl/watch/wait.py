@@ -1,7 +1,9 @@
-"""Waits until sessions are in a state. Woken by the end of a process or a change of a file, and by a
-clock only where a file cannot be watched, or when a wait that was too young to be believed is old
-enough: the watch is set up, then we look, then we sleep, so that nothing is missed in between. When the
-time is over we look once more."""
+"""Wait until sessions are in a state.
+
+The end of a process or a change of a file causes the next look. The clock does so only where a file
+cannot be watched, where a young wait becomes old enough to believe, and when the time is over. What is
+watched for the first time is looked at once more, so no change is missed in between.
+"""
 
 from __future__ import annotations
 
@@ -9,252 +11,214 @@ import time
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Literal
 
-from agentctl.errors import Gone, SourceError
+from agentctl.errors import SourceError
 from agentctl.launch import exit_record
 from agentctl.sessions import query
 from agentctl.system import proc
-from agentctl.system.identity import ProcessIdentity
-from agentctl.system.pidfd import Handle
-from agentctl.system.waiter import Watch
-from agentctl.truth.labels import labelled
+from agentctl.system.proc import ProcessIdentity
+from agentctl.truth.labels import add_label
 from agentctl.truth.model import Problem, Session
-from agentctl.truth.observe import settles_at
-from agentctl.truth.survey import Wanted
-from agentctl.watch import vanished, watched_files
-from agentctl.watch.schedule import AGAIN, REST, SOON
-from agentctl.watch.sources import unwatched
+from agentctl.truth.observe import find_settle_time
+from agentctl.truth.survey import HistoryQuery
+from agentctl.watch import absence, watched_files
+from agentctl.watch.schedule import DOUBT, NEVER, SOON, Schedule
+from agentctl.watch.sources import Sources
 
-Awaited = Literal["stopped", "idle", "waiting", "settled", "known"]
-# One that has stopped will never be idle or ask again: that ends every wait.
-REACHED: dict[Awaited, frozenset[str]] = {
+WaitState = Literal["stopped", "idle", "waiting", "settled", "known"]
+# A stopped session can never be idle or ask again: stopped ends every wait.
+REACHED: dict[WaitState, frozenset[str]] = {
     "stopped": frozenset({"stopped"}),
     "idle": frozenset({"idle", "stopped"}),
     "waiting": frozenset({"waiting", "stopped"}),
     "settled": frozenset({"idle", "waiting", "stopped"}),
     "known": frozenset({"running", "idle", "waiting", "stopped"}),
 }
-# Seconds that a doubt may last, counted anew when a process ends. One that is ending has removed its
-# record and lost its arguments, and is alive all the same: nobody can tell then what it runs.
-DOUBT = 2.0
+LONGEST = 3600.0  # seconds of one wait: epoll has a limit
 
 
 class Subject:
-    """One session that is waited for, as it was when we last looked."""
+    """One session that is waited for, as of the last look."""
 
     def __init__(self, session: Session) -> None:
         self.session = session
-        self.doubted: float | None = None  # since when no look could tell
-        self.hopeless = False  # nor will the next
-        self._ran: ProcessIdentity | None = None  # its owner, when one was last known
-        self.processes()
+        self.doubted_at: float | None = None  # since when its status is unknown
+        self.is_hopeless = False  # its status stays unknown
+        self._last_owner = self.owner
 
     @property
     def adapter(self) -> str:
-        return self.session.seen.adapter
+        return self.session.observation.adapter
 
     @property
     def session_id(self) -> str | None:
-        return self.session.seen.session_id
+        return self.session.observation.session_id
 
     @property
     def owner(self) -> ProcessIdentity | None:
-        return self.session.seen.owner.identity if self.session.seen.owner is not None else None
+        owner = self.session.observation.owner
+        return owner.identity if owner is not None else None
 
-    def found(self, sessions: Iterable[Session]) -> Session | None:
-        """Its row. A process that had no session may have one by now; one whose files could not be
-        read has none for the moment, which says nothing."""
-        own = [s for s in sessions if s.seen.adapter == self.adapter]
-        by_owner = [s for s in own if s.seen.owner and s.seen.owner.identity == self.owner]
+    def find_row(self, sessions: Iterable[Session]) -> Session | None:
+        """Return the session as a survey lists it. A process that had no session may have one now. A
+        process that shows no session for the moment proves nothing about the session that it had."""
+        own = [s for s in sessions if s.observation.adapter == self.adapter]
+        by_owner = [s for s in own if s.observation.owner and s.observation.owner.identity == self.owner]
         if self.session_id is None:
             return by_owner[0] if by_owner else None
-        named = [s for s in own if s.seen.session_id == self.session_id]
-        if not named and any(s.seen.session_id is None for s in by_owner):
+        by_id = [s for s in own if s.observation.session_id == self.session_id]
+        if not by_id and any(s.observation.session_id is None for s in by_owner):
             return self.session
-        return named[0] if named else None
+        return by_id[0] if by_id else None
 
-    def processes(self) -> set[ProcessIdentity]:
-        """Those whose end may end it."""
-        self._ran = self.owner or self._ran
-        possible = (
-            {process.identity for process in self.session.seen.candidates}
-            if self.doubted is not None
-            else set()
-        )
-        return possible | ({self._ran} if self._ran is not None else set())
+    def list_processes(self) -> set[ProcessIdentity]:
+        """Return the processes whose end may end the session."""
+        processes = {self._last_owner} if self._last_owner is not None else set()
+        if self.doubted_at is not None:
+            processes |= {process.identity for process in self.session.observation.candidates}
+        return processes
 
-    def told(self, now: float) -> None:
-        """Its session is what a look of this moment has found."""
-        unclear = self.session.verdict.status == "unknown"
-        self.hopeless = self.doubted is not None and unclear and now >= self.doubted + DOUBT
-        self.doubted = (self.doubted if self.doubted is not None else now) if unclear else None
+    def update(self, session: Session, now: float) -> None:
+        """Take the session as a look of this moment shows it."""
+        self.session = session
+        self._last_owner = self.owner or self._last_owner
+        if session.verdict.status != "unknown":
+            self.doubted_at = None
+        elif self.doubted_at is None:
+            self.doubted_at = now
+        self.is_hopeless = self.doubted_at is not None and now >= self.doubted_at + DOUBT
 
 
-class Vigil:
+class SessionWait:
     """Use as a context manager."""
 
     def __init__(
-        self, sessions: Sequence[Session], awaited: Awaited, deadline: float | None = None
+        self, sessions: Sequence[Session], awaited: WaitState, deadline: float | None = None
     ) -> None:
         self.pending = [Subject(session) for session in sessions]
         self.problems: list[Problem] = []
+        self._adapters = {subject.adapter for subject in self.pending}
         self._reached = REACHED[awaited]
-        self._deadline = deadline  # for one look, not for the wait
-        self._handles: dict[ProcessIdentity, Handle] = {}
-        self._gone: set[ProcessIdentity] = set()  # had ended before we could watch them
-        self._heard: set[ProcessIdentity] = set()  # have ended while we rested
-        self._watch = Watch()
+        self._deadline = deadline  # seconds for one look, not for the wait
+        self._sources = Sources(new_names=False)
+        self._schedule = Schedule()
 
-    def __enter__(self) -> Vigil:
+    def __enter__(self) -> SessionWait:
         return self
 
     def __exit__(self, *_: object) -> None:
-        for handle in self._handles.values():
-            handle.close()
-        self._watch.close()
+        self._sources.close()
 
-    def keep(self, timeout: float | None = None) -> Iterator[Session]:
-        """Each when it has reached the state, or when nobody can tell. Those that have not when the
-        time is over stay in `pending`."""
-        end = None if timeout is None else time.monotonic() + timeout
-        woken = False
+    def iterate(self, timeout: float | None = None) -> Iterator[Session]:
+        """Yield each session when it reaches the state, or when its status stays unknown. The others are
+        in `pending` when the time is over."""
+        end = NEVER if timeout is None else time.monotonic() + timeout
         while self.pending:
             began = time.monotonic()
+            self._schedule.begin_look()
             yield from self._look()
-            missed = len(self._gone)
-            news = self._set_up()
-            left = _left(end)
-            if left == 0.0:  # said by the clock: one that writes all the time is never quiet
+            is_fresh = self._watch()
+            now = time.monotonic()
+            if now >= end:  # by the clock: a session that writes all the time is never quiet
                 return
-            if any(subject.doubted is not None for subject in self.pending):
-                if len(self._gone) != missed or self._rest(self._until_hopeless(), end):
-                    self._doubt_anew()
-                continue  # that deserves a second look
-            if news:
-                continue  # it may have changed before we watched
-            took = time.monotonic() - began
-            if not self.pending:
-                return
-            settling = self._until_settled()
-            rest = _least(settling, AGAIN) if woken else settling
-            woken = self._watch.wait(left if rest is None else _least(left, rest))
-            if woken:
-                self._rest(REST * took, end)
+            is_unwatched = any(self._sources.problems.values())
+            self._schedule.end_look(
+                began, now, fresh=is_fresh, doubtful=False, nameless=False, unwatched=is_unwatched
+            )
+            if self.pending:
+                self._sleep(end)
 
     def _look(self) -> list[Session]:
+        """Return the sessions that are no longer pending."""
         adapters = tuple({subject.adapter for subject in self.pending})
-        found = query.everything(None, adapters, self._deadline)
-        self.problems = found.problems
+        survey = query.survey_sessions(None, adapters, self._deadline)
+        self.problems = survey.problems
         for subject in self.pending:
-            subject.session = subject.found(found.sessions) or self._without_owner(subject)
-            subject.told(time.monotonic())
-        done = [s for s in self.pending if s.session.verdict.status in self._reached or s.hopeless]
-        self.pending = [s for s in self.pending if s not in done]
-        return [self._complete(subject) for subject in done]
+            session = subject.find_row(survey.sessions) or self._find_without_owner(subject)
+            subject.update(session, time.monotonic())
+        ready = [s for s in self.pending if s.session.verdict.status in self._reached or s.is_hopeless]
+        self.pending = [subject for subject in self.pending if subject not in ready]
+        return [self._add_exit_code(subject.session) for subject in ready]
 
-    def _without_owner(self, subject: Subject) -> Session:
-        """No live process runs it now, as far as we see."""
+    def _find_without_owner(self, subject: Subject) -> Session:
+        """Return a session that no live process seems to run now."""
         if subject.session_id is not None:
-            found = query.everything(
-                Wanted(id_prefix=subject.session_id), (subject.adapter,), self._deadline
+            survey = query.survey_sessions(
+                HistoryQuery(id_prefix=subject.session_id), (subject.adapter,), self._deadline
             )
-            session = subject.found(found.sessions)
+            session = subject.find_row(survey.sessions)
             if session is not None:
                 return session
-        # absent is not dead: without the kernel's word it is as it was
+        # absent is not dead: unless the kernel says so, the session is as it was
         owner = subject.owner
         if owner is None:
             return subject.session
-        handle = self._handles.get(owner)
-        ended = handle.wait(0) if handle is not None else proc.current(owner) is None
-        return vanished.gone(subject.session, owner, handle) if ended else subject.session
+        handle = self._sources.handle(owner)
+        has_ended = handle.wait(0) if handle is not None else proc.find_process(owner) is None
+        return absence.ended_session(subject.session, owner, handle) if has_ended else subject.session
 
-    def _complete(self, subject: Subject) -> Session:
-        """With the exit code, where we are the ones to know it. That it has stopped is established: who
-        looks again may doubt it because of some other process that is just ending."""
-        session = subject.session
+    def _add_exit_code(self, session: Session) -> Session:
+        """Add the exit code of a launch that stopped. There is no new look: it might be in doubt because
+        of another process that is just ending."""
         launch, verdict = session.launch, session.verdict
-        if verdict.status != "stopped" or launch is None or launch.ended is not None:
+        if verdict.status != "stopped" or launch is None or launch.exit is not None:
             return session
         try:
-            return labelled(session.seen, verdict, exit_record.recorded(launch))
-        except SourceError as error:  # then it is not known
+            return add_label(session.observation, verdict, exit_record.await_exit(launch))
+        except SourceError as error:  # the exit code stays unknown
             self.problems = [*self.problems, Problem("", error.kind, error.why, error.source)]
             return session
 
-    def _set_up(self) -> bool:
-        """Watch what matters now. Whether there is anything new to watch."""
-        owners = {identity for subject in self.pending for identity in subject.processes()}
-        for identity in self._handles.keys() - owners:
-            self._drop(identity)
-        news = [self._open(identity) for identity in owners - self._handles.keys()]
+    def _watch(self) -> bool:
+        """Watch the processes and files of pending sessions. Return True if one of them is new: it may
+        have changed before it was watched."""
+        before = self._sources.ended_processes
+        is_fresh = any([self._watch_adapter(adapter) for adapter in self._adapters])  # noqa: C419 - all
+        if self._sources.ended_processes - before:
+            self._doubt_again()
+        return is_fresh
+
+    def _watch_adapter(self, adapter: str) -> bool:
+        subjects = [subject for subject in self.pending if subject.adapter == adapter]
+        paths = [path for each in subjects for path in watched_files.session_files(each.session)]
+        processes = {identity for each in subjects for identity in each.list_processes()}
+        is_fresh = self._sources.attend(adapter, paths, processes)
+        problems = self._sources.problems[adapter]
+        self.problems = [*self.problems, *(p for p in problems if p not in self.problems)]
+        return is_fresh
+
+    def _sleep(self, end: float) -> None:
+        """Return when the next look is due, or at the end."""
+        doubts = [s.doubted_at + DOUBT for s in self.pending if s.doubted_at is not None]
+        end = min(end, self._settled_at(), *doubts)
+        while (seconds := min(end, self._schedule.due) - time.monotonic()) > 0:
+            wakeup = self._sources.wait(min(seconds, LONGEST))
+            if wakeup.ended_processes:
+                self._schedule.require_look(time.monotonic())
+                self._doubt_again()
+            if wakeup.changed:
+                self._schedule.change_file(time.monotonic(), logged=bool(wakeup.logged))
+
+    def _settled_at(self) -> float:
+        """Return when a wait that is too young to believe is old enough; NEVER: there is none."""
+        moments = [find_settle_time(subject.session.observation) for subject in self.pending]
+        first = min((moment for moment in moments if moment is not None), default=NEVER)
+        return time.monotonic() + max(0.0, first - time.time()) + SOON
+
+    def _doubt_again(self) -> None:
+        """A process has ended: what is unknown may become clear within the same time again."""
         for subject in self.pending:
-            for path in dict.fromkeys(watched_files.files_of(subject.session)):
-                news.append(self._watch.add_file(path))
-                if (error := self._watch.unwatched.get(path)) is not None:
-                    self._note(unwatched(subject.adapter, error))
-        return any(news)
-
-    def _note(self, problem: Problem) -> None:
-        if problem not in self.problems:
-            self.problems.append(problem)
-
-    def _open(self, identity: ProcessIdentity) -> bool:
-        if identity in self._gone:
-            return False
-        try:
-            handle = Handle(identity)
-        except Gone:
-            self._gone.add(identity)
-            return True  # it ended since we looked: look again
-        self._handles[identity] = handle
-        self._watch.add_process(handle)
-        return True
-
-    def _drop(self, identity: ProcessIdentity) -> None:
-        handle = self._handles.pop(identity)
-        self._watch.drop_process(handle)
-        handle.close()
-
-    def _until_hopeless(self) -> float:
-        since = min(s.doubted for s in self.pending if s.doubted is not None)
-        return max(0.0, since + DOUBT - time.monotonic())
-
-    def _until_settled(self) -> float | None:
-        """Seconds until a wait that was too young to be believed is not; None: there is none."""
-        moments = (settles_at(subject.session.seen) for subject in self.pending)
-        first = min((moment for moment in moments if moment is not None), default=None)
-        return None if first is None else max(0.0, first - time.time()) + SOON
-
-    def _doubt_anew(self) -> None:
-        now = time.monotonic()
-        for subject in self.pending:
-            subject.doubted = now if subject.doubted is not None else None
-
-    def _rest(self, seconds: float, end: float | None) -> bool:
-        """Whether a process has ended. Each is heard of once: its handle would tell it for ever."""
-        living = {i: handle for i, handle in self._handles.items() if i not in self._heard}
-        with Watch((), living.values()) as ends:
-            woken = ends.wait(_least(_left(end), seconds))
-        self._heard |= {identity for identity, handle in living.items() if handle.wait(0)}
-        return woken
+            subject.doubted_at = time.monotonic() if subject.doubted_at is not None else None
 
 
-def without_doubt(sessions: Sequence[Session], deadline: float | None = None) -> list[Session]:
-    """The same, each as it is once a look can tell; where a moment does not help, as it was."""
-    doubted = [session for session in sessions if session.verdict.status == "unknown"]
-    if not doubted:
+def resolve_unknown(sessions: Sequence[Session], deadline: float | None = None) -> list[Session]:
+    """Return the sessions, the unknown ones as a look within DOUBT seconds shows them."""
+    unknown = [session for session in sessions if session.verdict.status == "unknown"]
+    if not unknown:
         return list(sessions)
-    with Vigil(doubted, "known", deadline) as vigil:
-        told = {(each.seen.adapter, each.seen.session_id): each for each in vigil.keep()}
-    return [
-        told.get((each.seen.adapter, each.seen.session_id), each) if each in doubted else each
-        for each in sessions
-    ]
+    with SessionWait(unknown, "known", deadline) as wait:
+        resolved = {_key(session): session for session in wait.iterate()}
+    return [resolved.get(_key(each), each) if each in unknown else each for each in sessions]
 
 
-def _least(left: float | None, seconds: float) -> float:
-    return seconds if left is None else min(left, seconds)
-
-
-def _left(end: float | None) -> float | None:
-    return None if end is None else max(0.0, end - time.monotonic())
+def _key(session: Session) -> tuple[str, str | None]:
+    return session.observation.adapter, session.observation.session_id

@@ -1,1 +1,1 @@
-"""The public JSON. Stable and versioned: fields are added, never renamed or removed."""
+"""The public JSON, versioned: fields are added, never renamed or removed."""

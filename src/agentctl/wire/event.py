@@ -1,61 +1,62 @@
-"""An event as JSON: one line, versioned. docs/reference/json.md is generated from the tables here."""
+"""The JSON of events. docs/reference/json.md is generated from the tables here."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from typing import Any
 
-from agentctl.system.clock import rfc3339
-from agentctl.truth import event_types
+from agentctl.system.clock import format_rfc3339
+from agentctl.truth.event import TYPES as EVENT_TYPES
 from agentctl.truth.event import Event
 from agentctl.truth.model import Session
 from agentctl.wire import session as shapes
+from agentctl.wire.session import Fields
 
 VERSION = 1
-PROMPT = 200  # characters
-EVENT_FIELDS: tuple[tuple[str, str, str], ...] = (
+PROMPT = 200  # characters of the prompt, which is the same in each event of a session
+EVENT_FIELDS: Fields = (
     ("version", "integer", "of this shape"),
-    ("seq", "integer | null", "its number in the journal, rising, never used twice; null: there is no journal (no daemon)"),
+    ("seq", "integer | null", "its number in the journal, rising and unique; null: no daemon records it"),
     ("type", "string", "what happened, see below"),
-    ("at", "time | null", "when it became true at the source; null: no source tells"),
-    ("seen_at", "time", "when we saw it"),
+    ("at", "time | null", "when it became true at the source; null: no source says"),
+    ("seen_at", "time", "when agentctl saw it"),
     ("adapter", "string | null", "which agent"),
-    ("subject", "string | null", "the session's id; of a process without a session its address; of a lock or a fuse the directory"),
+    ("subject", "string | null", "the session id; the address of a process without a session; the directory of a lock or a fuse"),
     ("group", "string | null", "of the launch"),
-    ("session", "object | null", "the session as in list, at that moment, of its prompt the first 200 characters; null: not about one, or not looked at"),
-    ("evidence", "array", "the facts that moved it, as in list"),
-    ("data", "object", "what else is to be said, by type"),
+    ("session", "object | null", "the session as in list, at that moment, with the first 200 characters of its prompt; null: not about a session, or not looked at"),
+    ("evidence", "array", "the facts that caused it, as in list"),
+    ("data", "object", "more facts, by type"),
 )  # fmt: skip
-TYPES = tuple(event_types.TYPES.items())
+TYPES = tuple(EVENT_TYPES.items())
 
 
-def event(given: Event) -> dict[str, Any]:
+def dump_event(source: Event) -> dict[str, Any]:
     return {
         "version": VERSION,
-        "seq": given.seq,
-        "type": given.type,
-        "at": rfc3339(given.at),
-        "seen_at": rfc3339(given.seen_at),
-        "adapter": given.adapter,
-        "subject": given.subject,
-        "group": given.group,
-        "session": given.body.get("session"),
-        "evidence": given.body.get("evidence", []),
-        "data": given.body.get("data", {}),
+        "seq": source.seq,
+        "type": source.type,
+        "at": format_rfc3339(source.at),
+        "seen_at": format_rfc3339(source.seen_at),
+        "adapter": source.adapter,
+        "subject": source.subject,
+        "group": source.group,
+        "session": source.body.get("session"),
+        "evidence": source.body.get("evidence", []),
+        "data": source.body.get("data", {}),
     }
 
 
-def envelope(given: Iterable[Event]) -> dict[str, Any]:
-    return {"version": VERSION, "events": [event(each) for each in given]}
+def dump_events(events: Iterable[Event]) -> dict[str, Any]:
+    return {"version": VERSION, "events": [dump_event(each) for each in events]}
 
 
-def body(session: Session, **data: Any) -> dict[str, Any]:
-    """Of an event about a session: as in list, with what its status rests on. Of the prompt, which is the
-    same each time, only the beginning."""
-    told = shapes.session(session)
-    told["prompt"] = told["prompt"] and told["prompt"][:PROMPT]
+def make_session_body(session: Session, **data: Any) -> dict[str, Any]:
+    """Return the body of an event about a session: the session as in list, and the evidence that decided
+    its status."""
+    row = shapes.dump_session(shapes.wire_session(session))
+    row["prompt"] = row["prompt"] and row["prompt"][:PROMPT]
     return {
-        "session": told,
-        "evidence": [shapes.evidence(piece, decided=True) for piece in session.verdict.used],
+        "session": row,
+        "evidence": [shapes.dump_evidence(piece, decided=True) for piece in session.verdict.used],
         "data": data,
     }

@@ -5,29 +5,30 @@ from __future__ import annotations
 from typing import Any
 
 from agentctl.truth.model import Session, Worktree
+from agentctl.wire.session import Fields
 
-WORKTREE_FIELDS: tuple[tuple[str, str, str], ...] = (
-    ("repository", "string", "its main checkout"),
+WORKTREE_FIELDS: Fields = (
+    ("repository", "string", "its main worktree"),
     ("path", "string", "its folder"),
-    ("branch", "string | null", "what is checked out there now; null: a detached HEAD"),
-    ("made_for", "string", "the branch it was made for"),
-    ("base", "string", "the commit it began at"),
+    ("branch", "string | null", "the branch that is checked out now; null: a detached HEAD"),
+    ("made_for", "string", "the branch that it was made for"),
+    ("base", "string", "the commit that it started at"),
     ("group", "string | null", "the group of its slot"),
-    ("there", "boolean", "false: its folder was deleted, git still lists it"),
+    ("there", "boolean", "false: its folder was deleted, and git still lists it"),
     ("ahead", "integer | null", "commits since the base"),
-    ("behind", "integer | null", "commits that the main checkout has and it has not"),
-    ("dirty", "integer | null", "files changed or new, not committed"),
-    ("merged", "boolean | null", "whether all it changes is in another branch"),
-    ("pushed", "boolean | null", "whether a remote has its branch as it is"),
+    ("behind", "integer | null", "commits that only the main worktree has"),
+    ("dirty", "integer | null", "files that are changed or new, and not committed"),
+    ("merged", "boolean | null", "whether another branch has all its changes"),
+    ("pushed", "boolean | null", "whether a remote has its branch in this state"),
     ("unknown", "string | null", "why the five above are null"),
-    ("sessions", "array", "id, adapter, status, pid of those that run in it now, or may"),
+    ("sessions", "array", "id, adapter, status, pid of sessions that run in it, or may"),
     ("result", "string | null", "`clean` only: removed, refused, kept, or would remove"),
-    ("reason", "string | null", "`clean` only: why, or what became of the branch"),
+    ("reason", "string | null", "`clean` only: why, or what happened to the branch"),
 )
 
 
-def worktree(
-    made: Worktree,
+def dump_worktree(
+    place: Worktree,
     *,
     branch: str | None,
     group: str | None,
@@ -38,24 +39,24 @@ def worktree(
 ) -> dict[str, Any]:
     """`state`: there, ahead, behind, dirty, merged, pushed, unknown."""
     return {
-        "repository": made.repository,
-        "path": made.path,
+        "repository": place.repository,
+        "path": place.path,
         "branch": branch,
-        "made_for": made.branch,
-        "base": made.base,
+        "made_for": place.branch,
+        "base": place.base,
         "group": group,
         **state,
-        "sessions": [session(one) for one in sessions],
+        "sessions": [_dump_session(session) for session in sessions],
         "result": result,
         "reason": reason,
     }
 
 
-def session(given: Session) -> dict[str, Any]:
-    owner = given.seen.owner
+def _dump_session(session: Session) -> dict[str, Any]:
+    owner = session.observation.owner
     return {
-        "id": given.seen.session_id,
-        "adapter": given.seen.adapter,
-        "status": given.verdict.status,
+        "id": session.observation.session_id,
+        "adapter": session.observation.adapter,
+        "status": session.verdict.status,
         "pid": owner.pid if owner is not None else None,
     }

@@ -1,38 +1,37 @@
-"""The one place where git is run. It speaks English here, asks nobody anything, and is not led astray
-by variables that an outer git left in our environment. What it refuses becomes a `SourceError` with
-git's own words.
+"""Run git. All other modules go through here.
 
-Reading runs none of the repository's hooks and takes none of its locks. Writing may find a lock taken:
-several worktrees are made at once, and each writes to the one config file of their repository.
+git speaks English here, asks no questions, and ignores variables that an outer git left in our
+environment. Its failures become a `SourceError` with its own message. Reading runs no hook of the
+repository and takes no lock. Writing may meet a lock: several worktrees are created at once, and each
+writes to the config file of their repository.
 """
 
 from __future__ import annotations
 
 import os
-import subprocess
 import time
 from collections.abc import Mapping
-from typing import NamedTuple
 
-from agentctl.errors import AgentctlError, Gone, SourceError, Unsupported
-from agentctl.process.uproot import uproot
+from agentctl.errors import AgentctlError, Gone, SourceError, TimedOut, Unsupported
+from agentctl.named_tuple import NamedTuple
+from agentctl.process.limited import run_command
 
-READING = 60.0  # seconds: a first look at a large checkout on a cold disk
-WRITING = 600.0  # a large checkout, written out
-PATIENCE = 20.0  # how long somebody else's lock is waited for
-BEAT = 0.02
+READ_LIMIT = 60.0  # seconds: a first look at a large checkout on a cold disk
+WRITE_LIMIT = 600.0  # seconds: a large checkout
+LOCK_WAIT = 20.0  # seconds to wait for another process's lock
+FIRST_PAUSE = 0.02
 
-# What git says when another git is at work; nobody tells when that one is done, so we ask again.
+# What git prints while another git works. No event says when that one is done, so we try again.
 _BUSY = (
     "could not lock config file",
     "index.lock': File exists",
     "unable to create '",
     "cannot lock ref",
 )
-_FOR_GOOD = ("exists; cannot create", "already exists", "Permission denied", "Read-only file system")
+_PERMANENT = ("exists; cannot create", "already exists", "Permission denied", "Read-only file system")
 
-# No hook, no file-system monitor (a command, too), no index format that is written beside the index.
-_QUIETLY = (
+# No hook, no file-system monitor (which is a command too), no index format that writes beside the index.
+_READ_ONLY = (
     *("-c", "core.hooksPath=/dev/null"),
     *("-c", "core.fsmonitor=false"),
     *("-c", "core.splitIndex=false"),
@@ -40,107 +39,96 @@ _QUIETLY = (
 )
 
 
-class Ran(NamedTuple):
+class GitResult(NamedTuple):
     code: int
     out: bytes
     err: str
 
     @property
     def text(self) -> str:
-        """Names as the file system has them: bytes that are no UTF-8 come through."""
+        """File names as the file system has them, also if they are not UTF-8."""
         return os.fsdecode(self.out)
 
 
-def ask(
+def read(
     directory: str,
     *words: str,
     environ: Mapping[str, str] | None = None,
-    fine: tuple[int, ...] = (0,),
-    timeout: float = READING,
-) -> Ran:
-    """Read. Raises SourceError unless git ends with one of the `fine` codes."""
-    given = {"GIT_OPTIONAL_LOCKS": "0", "GIT_NO_LAZY_FETCH": "1", **(environ or {})}
-    return _checked(directory, words, _run(directory, (*_QUIETLY, *words), given, timeout), fine)
+    codes: tuple[int, ...] = (0,),
+    timeout: float = READ_LIMIT,
+) -> GitResult:
+    """Run git without changing the repository. Raises SourceError unless it ends with one of `codes`."""
+    variables = {"GIT_OPTIONAL_LOCKS": "0", "GIT_NO_LAZY_FETCH": "1", **(environ or {})}
+    result = _run(directory, words, variables, timeout, options=_READ_ONLY)
+    return _check(directory, words, result, codes)
 
 
-def line(directory: str, *words: str, environ: Mapping[str, str] | None = None) -> str:
-    """An answer of one line."""
-    return ask(directory, *words, environ=environ).text.removesuffix("\n")
+def read_line(directory: str, *words: str, environ: Mapping[str, str] | None = None) -> str:
+    """Return output of one line. Raises SourceError."""
+    return read(directory, *words, environ=environ).text.removesuffix("\n")
 
 
-def yes(directory: str, *words: str) -> bool:
-    """A question that git answers with 0 or 1."""
-    return ask(directory, *words, fine=(0, 1)).code == 0
+def is_true(directory: str, *words: str) -> bool:
+    """Return the answer of a command that ends with 0 or 1. Raises SourceError."""
+    return read(directory, *words, codes=(0, 1)).code == 0
 
 
-def change(directory: str, *words: str, fine: tuple[int, ...] = (0,)) -> Ran:
-    """Write, with the repository's hooks, as its owner would. Raises SourceError."""
-    deadline = time.monotonic() + PATIENCE
-    pause = BEAT
+def write(directory: str, *words: str, codes: tuple[int, ...] = (0,)) -> GitResult:
+    """Run git with the repository's hooks, as the user would. Raises SourceError."""
+    deadline = time.monotonic() + LOCK_WAIT
+    pause = FIRST_PAUSE
     while True:
-        ran = _run(directory, words, {}, WRITING)
-        if ran.code in fine or not _busy(ran.err) or time.monotonic() > deadline:
-            return _checked(directory, words, ran, fine)
-        time.sleep(pause)  # a lock file sends no event to those who wait for it
+        result = _run(directory, words, {}, WRITE_LIMIT)
+        if result.code in codes or not _is_busy(result.err) or time.monotonic() > deadline:
+            return _check(directory, words, result, codes)
+        time.sleep(pause)  # a lock file sends no event when it goes
         pause = min(pause * 2, 0.5)
 
 
-def _busy(err: str) -> bool:
-    return any(word in err for word in _BUSY) and not any(word in err for word in _FOR_GOOD)
-
-
-def _checked(directory: str, words: tuple[str, ...], ran: Ran, fine: tuple[int, ...]) -> Ran:
-    if ran.code in fine:
-        return ran
-    raise SourceError(f"git {words[0]} in {directory}", told(ran.err) or f"it ended with {ran.code}")
-
-
-def told(err: str) -> str:
-    """The line of git's complaint that matters."""
+def find_reason(err: str) -> str:
+    """Return the line of git's error output that matters."""
     lines = [part.strip() for part in err.splitlines() if part.strip()]
     fatal = [part for part in lines if part.startswith(("fatal:", "error:"))]
     return (fatal or lines or [""])[-1].removeprefix("fatal: ").removeprefix("error: ")
 
 
-def _run(directory: str, words: tuple[str, ...], more: Mapping[str, str], timeout: float) -> Ran:
-    if not os.path.isdir(directory):  # git's absence and the directory's are the same error to exec
+def _is_busy(err: str) -> bool:
+    return any(word in err for word in _BUSY) and not any(word in err for word in _PERMANENT)
+
+
+def _check(
+    directory: str, words: tuple[str, ...], result: GitResult, codes: tuple[int, ...]
+) -> GitResult:
+    if result.code in codes:
+        return result
+    reason = find_reason(result.err) or f"it ended with {result.code}"
+    raise SourceError(f"git {words[0]} in {directory}", reason)
+
+
+def _run(
+    directory: str,
+    words: tuple[str, ...],
+    more: Mapping[str, str],
+    timeout: float,
+    options: tuple[str, ...] = (),
+) -> GitResult:
+    if not os.path.isdir(directory):  # exec has the same error for a missing git
         raise Gone(directory, "not a directory")
     try:
-        child = subprocess.Popen(
-            ["git", *words],
-            cwd=directory,
-            env={**_plain(os.environ), **more},
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            start_new_session=True,  # without a terminal nothing that it starts can ask there
-        )
+        environ = {**_environ(os.environ), **more}
+        result = run_command(["git", *options, *words], directory, environ, timeout)
     except FileNotFoundError as error:
         raise Unsupported("git", "not installed, or not on PATH") from error
     except OSError as error:
         raise AgentctlError(f"git cannot be run in {directory}: {error.strerror}") from error
-    try:
-        out, err = child.communicate(timeout=timeout)
-    except subprocess.TimeoutExpired as error:
+    except TimedOut as error:
         raise SourceError(f"git {words[0]} in {directory}", f"no answer in {timeout:g} s") from error
-    finally:
-        _end(child)
-    return Ran(child.returncode, out, os.fsdecode(err))
+    return GitResult(result.code, result.out, os.fsdecode(result.err))
 
 
-def _end(child: subprocess.Popen[bytes]) -> None:
-    """With its filters and hooks, where it has not ended by itself."""
-    if child.returncode is None:
-        uproot(child.pid)
-        child.wait()
-    for stream in (child.stdout, child.stderr):
-        if stream is not None:
-            stream.close()
-
-
-def _plain(environ: Mapping[str, str]) -> dict[str, str]:
-    """Without GIT_DIR, GIT_INDEX_FILE and the like: called from a hook, we are not in its repository.
-    Who commits (GIT_AUTHOR_NAME …) and whose settings count (GIT_CONFIG_GLOBAL …) stay."""
+def _environ(environ: Mapping[str, str]) -> dict[str, str]:
+    """Drop GIT_DIR, GIT_INDEX_FILE and the like: a hook that calls agentctl has them for its own
+    repository. Keep the author (GIT_AUTHOR_NAME …) and the settings (GIT_CONFIG_GLOBAL …)."""
     keep = ("GIT_AUTHOR_", "GIT_COMMITTER_", "GIT_CONFIG_", "GIT_SSH", "GIT_TRACE", "GIT_CEILING_")
-    kept = {k: v for k, v in environ.items() if not k.startswith("GIT_") or k.startswith(keep)}
-    return {**kept, "LC_ALL": "C", "GIT_TERMINAL_PROMPT": "0", "GIT_EDITOR": ":", "GIT_PAGER": "cat"}
+    others = {k: v for k, v in environ.items() if not k.startswith("GIT_") or k.startswith(keep)}
+    return {**others, "LC_ALL": "C", "GIT_TERMINAL_PROMPT": "0", "GIT_EDITOR": ":", "GIT_PAGER": "cat"}

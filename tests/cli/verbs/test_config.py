@@ -1,4 +1,4 @@
-"""`agentctl config`: every value with its source; `init` writes a file that says nothing yet."""
+"""`agentctl config`: every value with its source; `init` writes a file that sets nothing yet."""
 
 import json
 import os
@@ -14,7 +14,7 @@ from tests.running import agentctl_of as agentctl_as_staged
 
 
 def agentctl_of(stage: DemoStage, *words: str, **more: str) -> Ran:
-    """Without what the stage itself has set."""
+    """Run agentctl without the variables that the stage sets."""
     return agentctl_as_staged(
         stage, *words, **{"AGENTCTL_SETTLE": "", "AGENTCTL_METRICS_PORT": "", **more}
     )
@@ -24,7 +24,7 @@ def _file(stage: DemoStage) -> Path:
     return stage.root / "state" / "config.toml"
 
 
-def _say(stage: DemoStage, text: str) -> None:
+def _write_settings(stage: DemoStage, text: str) -> None:
     _file(stage).parent.mkdir(exist_ok=True)
     _file(stage).write_text(text)
 
@@ -38,20 +38,22 @@ def test_without_a_file_every_setting_has_its_default(stage: DemoStage) -> None:
     assert not (stage.root / "state").exists()
 
 
-def test_each_value_and_who_said_so(stage: DemoStage) -> None:
-    _say(stage, '[defaults]\nmodel = "m"\ntimeout = 5400\n\n[adapters.pi]\nargs = ["-x", "a b"]\n')
+def test_each_value_is_shown_with_its_source(stage: DemoStage) -> None:
+    _write_settings(
+        stage, '[defaults]\nmodel = "m"\ntimeout = 5400\n\n[adapters.pi]\nargs = ["-x", "a b"]\n'
+    )
     ran = agentctl_of(stage, "config", AGENTCTL_DEFAULT_ADAPTER="pi", COLUMNS="300")
     rows = [line.split(maxsplit=1) for line in ran.lines]
-    told = {row[0]: row[1].rsplit(maxsplit=1) for row in rows}
-    assert told["defaults.model"] == ["m", f"{_file(stage)}:2"]
-    assert told["defaults.timeout"] == ["90m", f"{_file(stage)}:3"]
-    assert told["adapters.pi.args"] == ["-x 'a b'", f"{_file(stage)}:6"]
-    assert told["defaults.adapter"] == ["pi", "AGENTCTL_DEFAULT_ADAPTER"]
-    assert "adapters.pi.model" not in told  # not set, and there are many
+    settings = {row[0]: row[1].rsplit(maxsplit=1) for row in rows}
+    assert settings["defaults.model"] == ["m", f"{_file(stage)}:2"]
+    assert settings["defaults.timeout"] == ["90m", f"{_file(stage)}:3"]
+    assert settings["adapters.pi.args"] == ["-x 'a b'", f"{_file(stage)}:6"]
+    assert settings["defaults.adapter"] == ["pi", "AGENTCTL_DEFAULT_ADAPTER"]
+    assert "adapters.pi.model" not in settings  # not set, and there are many
 
 
-def test_json_has_them_all(stage: DemoStage) -> None:
-    _say(stage, "[launches]\nttl = 60\n")
+def test_json_has_every_setting(stage: DemoStage) -> None:
+    _write_settings(stage, "[launches]\nttl = 60\n")
     shape = agentctl_of(stage, "config", "--json").json()
     assert shape["file"] == str(_file(stage))
     keys = [setting["key"] for setting in shape["settings"]]
@@ -63,7 +65,7 @@ def test_json_has_them_all(stage: DemoStage) -> None:
 
 
 def test_a_mistake_is_one_clear_line(stage: DemoStage) -> None:
-    _say(stage, '[defaults]\nmodle = "m"\n')
+    _write_settings(stage, '[defaults]\nmodle = "m"\n')
     ran = agentctl_of(stage, "config")
     assert (ran.code, ran.out) == (2, "")
     assert ran.err.splitlines() == [
@@ -71,15 +73,15 @@ def test_a_mistake_is_one_clear_line(stage: DemoStage) -> None:
         "  did you mean defaults.model?",
     ]
     assert agentctl_of(stage, "config", "path").code == 0
-    assert agentctl_of(stage, "list").code == 0  # who launches nothing needs no settings
+    assert agentctl_of(stage, "list").code == 0  # only a launch needs settings
 
 
-def test_path(stage: DemoStage) -> None:
+def test_path_prints_where_the_file_is(stage: DemoStage) -> None:
     assert agentctl_of(stage, "config", "path").out == f"{_file(stage)}\n"
     assert not (stage.root / "state").exists()
 
 
-def test_init_writes_a_private_file_that_says_nothing(stage: DemoStage) -> None:
+def test_init_writes_a_private_file_that_sets_nothing(stage: DemoStage) -> None:
     before = agentctl_of(stage, "config", "--json").json()
     ran = agentctl_of(stage, "config", "init")
     assert (ran.code, ran.out, ran.err) == (0, f"{_file(stage)}\n", "")
@@ -89,19 +91,19 @@ def test_init_writes_a_private_file_that_says_nothing(stage: DemoStage) -> None:
     assert agentctl_of(stage, "config", "--json").json() == before
 
 
-def test_init_shows_every_setting_as_it_can_be_made(stage: DemoStage) -> None:
+def test_init_writes_a_valid_example_of_every_setting(stage: DemoStage) -> None:
     agentctl_of(stage, "config", "init")
     lines = [line.removeprefix("# ") for line in _file(stage).read_text().splitlines()]
     _file(stage).write_text("\n".join(line for line in lines if line.startswith("[") or " = " in line))
     shape = agentctl_of(stage, "config", "--json").json()
-    said = {s["key"] for s in shape["settings"] if s["source"] == "file"}
+    keys = {s["key"] for s in shape["settings"] if s["source"] == "file"}
     targets = {f"webhooks.ci.{name}" for name in WEBHOOK_KEYS}
     targets |= {f"notify.{name}.{word}" for name, of in NOTIFY_EXAMPLES.items() for word in of}
-    assert said == {*KEYS, *(f"adapters.claude-code.{name}" for name in ADAPTER_KEYS), *targets}
+    assert keys == {*KEYS, *(f"adapters.claude-code.{name}" for name in ADAPTER_KEYS), *targets}
 
 
 def test_secrets_are_not_shown(stage: DemoStage) -> None:
-    _say(
+    _write_settings(
         stage,
         '[webhooks.ci]\nurl = "https://me:hush@h/x?k=hush"\nsecret = "hush"\n'
         '[notify.me]\nurl = "https://h/me"\ntoken = "hush"\n',
@@ -112,18 +114,18 @@ def test_secrets_are_not_shown(stage: DemoStage) -> None:
         "COLUMNS": "300",
     }
     ran = agentctl_of(stage, "config", **more)
-    told = {line.split()[0]: line.split()[1] for line in ran.lines}
-    assert told["webhooks.ci.url"] == "https://h/x?…"
-    assert told["webhooks.ci.secret"] == told["notify.me.token"] == "set"
-    assert told["webhooks.environment.secret"] == "set"
+    values = {line.split()[0]: line.split()[1] for line in ran.lines}
+    assert values["webhooks.ci.url"] == "https://h/x?…"
+    assert values["webhooks.ci.secret"] == values["notify.me.token"] == "set"
+    assert values["webhooks.environment.secret"] == "set"
     shape = agentctl_of(stage, "config", "--json", **more)
     assert "hush" not in ran.out + shape.out
     [token] = [s for s in shape.json()["settings"] if s["key"] == "notify.me.token"]
     assert (token["value"], token["where"]) == ("set", f"{_file(stage)}:6")
 
 
-def test_init_writes_over_nothing_unless_told(stage: DemoStage) -> None:
-    _say(stage, "# mine\n")
+def test_init_overwrites_only_with_force(stage: DemoStage) -> None:
+    _write_settings(stage, "# mine\n")
     ran = agentctl_of(stage, "config", "init")
     assert (ran.code, ran.out) == (4, "")
     assert "--force" in ran.err
@@ -166,10 +168,10 @@ def test_usage(stage: DemoStage, words: tuple[str, ...]) -> None:
 
 def test_hostile_values_are_harmless_and_fit(stage: DemoStage) -> None:
     wide, tall = json.dumps(hostile.WIDE, ensure_ascii=False), json.dumps("a\nb" * 50)
-    _say(stage, f"[defaults]\nname = {wide}\nmodel = {tall}\n")
+    _write_settings(stage, f"[defaults]\nname = {wide}\nmodel = {tall}\n")
     assert hostile.harmful(agentctl_of(stage, "config").out) == []
-    shown = agentctl_on_a_terminal(stage, "config", columns=50, NO_COLOR="1")
-    assert max(map(len, shown.lines)) <= 50
+    table = agentctl_on_a_terminal(stage, "config", columns=50, NO_COLOR="1")
+    assert max(map(len, table.lines)) <= 50
     odd = agentctl_of(stage, "config", AGENTCTL_DEFAULT_MODEL=os.fsdecode(b"\xff\x1b[31m"))
     assert odd.code == 2
     assert hostile.harmful(odd.err) == []

@@ -18,5 +18,5 @@ def test_fast_shortens_the_pauses(
     assert (pauses[0] < 1.0) == faster
 
 
-def test_its_words() -> None:
+def test_fast_is_off_by_default() -> None:
     assert demo.parser().parse_args([]) == argparse.Namespace(fast=False)

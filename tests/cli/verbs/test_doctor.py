@@ -1,23 +1,25 @@
-"""`agentctl doctor`: 0 on a clean machine, 1 when something is wrong, and nothing is ever changed.
+"""`agentctl doctor`: 0 on a clean machine, 1 when something is wrong, and it changes nothing.
 
-`--live` meets a fake Claude Code that talks to the built-in model, in a real room.
+`--live` meets a fake Claude Code that talks to the built-in model, in a real sandbox.
 """
 
 import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from agentctl.errors import Gone
+from agentctl.cli.verbs import doctor
+from agentctl.errors import Gone, StartFailed
+from agentctl.rehearsal import run as runner
 from agentctl.rehearsal import sandbox
 from agentctl.system import proc
-from agentctl.system.identity import ProcessIdentity
 from agentctl.system.pidfd import Handle
+from agentctl.system.proc import ProcessIdentity
 from tests.cli import hostile
 from tests.fakes.container import unshare
 from tests.fakes.demo import DemoStage
@@ -25,8 +27,8 @@ from tests.fakes.talking_claude import TalkingStage
 from tests.running import SOURCES, agentctl_of, read_until, started
 from tests.waiting import DEADLINE, until
 
-REASON = sandbox.obstacle(read_only=True)
-needs_a_room = pytest.mark.skipif(REASON is not None, reason=f"no room can be had here: {REASON}")
+REASON = sandbox.find_obstacle(read_only=True)
+needs_a_sandbox = pytest.mark.skipif(REASON is not None, reason=f"no sandbox can be made here: {REASON}")
 STEPS = ["start", "work", "permission", "tool", "idle", "end", "work", "end"]
 
 
@@ -55,7 +57,7 @@ def test_a_corrupt_record_is_wrong(stage: DemoStage) -> None:
     assert live.read_text() == "rubbish"
 
 
-def test_a_stale_record_is_told_and_kept(stage: DemoStage) -> None:
+def test_a_stale_record_is_reported_and_kept(stage: DemoStage) -> None:
     puppet = stage.start()
     puppet.do("work")
     puppet.kill()
@@ -68,7 +70,7 @@ def test_a_stale_record_is_told_and_kept(stage: DemoStage) -> None:
 
 
 def test_settings_that_make_no_sense_are_wrong(stage: DemoStage) -> None:
-    assert "  ok    none made: all is as built in" in agentctl_of(stage, "doctor").lines
+    assert "  ok    no settings file: all defaults" in agentctl_of(stage, "doctor").lines
     file = stage.root / "state" / "config.toml"
     file.parent.mkdir(mode=0o700)
     file.write_text("[defaults]\n")
@@ -76,8 +78,8 @@ def test_settings_that_make_no_sense_are_wrong(stage: DemoStage) -> None:
     file.write_text("[defaults]\nmodle = 1\n")
     ran = agentctl_of(stage, "doctor")
     assert ran.code == 1
-    told = f"{file}:2: no setting 'defaults.modle' (did you mean defaults.model?)"
-    assert f"  wrong {told}" in ran.lines
+    message = f"{file}:2: no setting 'defaults.modle' (did you mean defaults.model?)"
+    assert f"  wrong {message}" in ran.lines
 
 
 def test_json(stage: DemoStage) -> None:
@@ -112,12 +114,142 @@ def test_it_changes_nothing(stage: DemoStage) -> None:
 # --live
 
 
+HEAD = {"adapter": "codex", "binary": "/bin/codex", "agent_version": "9.9", "measured_on": ["0.1"]}
+
+
+def step(name: str, state: str = "as expected", **more: Any) -> dict[str, Any]:
+    blank: dict[str, Any] = {
+        "act": "terminal", "step": name, "state": state, "expected": "idle", "blind": False,
+        "told": "idle", "reason": "", "differs": [], "signals": [], "problems": [], "evidence": [],
+        "said": [], "seconds": 0.1,
+    }  # fmt: skip
+    return {**blank, **more}
+
+
 @pytest.fixture
-def installed(tmp_path: Path) -> Iterator[TalkingStage]:
-    made = TalkingStage(tmp_path)
-    made.install()
-    yield made
-    made.close()
+def lines(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
+    """Play these lines as the rehearsal of every agent."""
+    lines: list[dict[str, Any]] = [HEAD]
+
+    def play(*_: object) -> Generator[dict[str, Any], None, None]:
+        yield from lines
+
+    monkeypatch.setattr(sandbox, "find_obstacle", lambda **_: None)
+    monkeypatch.setattr(runner, "find_agent_program", lambda name, _: f"/bin/{name}")
+    monkeypatch.setattr(runner, "rehearse", play)
+    return lines
+
+
+def run_live(*names: str) -> int:
+    return doctor.run(doctor.parser().parse_args(["--live", *names]))
+
+
+def test_live_prints_each_step(lines: list[dict[str, Any]], capsys: pytest.CaptureFixture[str]) -> None:
+    lines += [step("start"), step("end", act="headless")]
+    assert run_live("codex") == 0
+    assert capsys.readouterr().out == (
+        "codex 9.9, never measured: compared with 0.1: /bin/codex\n"
+        "  at its terminal start       idle     as expected\n"
+        "  launched        end         idle     as expected\n"
+        "codex as expected: 2 of 2 steps as expected\n"
+        "\nnothing drifted\n"
+    )
+
+
+def test_live_prints_each_signal_that_drifted(
+    lines: list[dict[str, Any]], capsys: pytest.CaptureFixture[str]
+) -> None:
+    missing = {"what": "a lock", "state": "missing", "found": None, "address": None}
+    changed = {
+        "what": "it says idle", "state": "untrusted", "found": "parked\x1b[2J",
+        "address": "/tmp/rabc/home/.codex/x",
+    }  # fmt: skip
+    problem = {"kind": "drift", "message": "says 'parked'", "source": "/x", "adapter": "codex"}
+    differs = ["status running, not idle"]
+    lines += [step("idle", "drifted", signals=[missing, changed], problems=[problem], differs=differs)]
+    assert run_live("codex") == 1
+    out = capsys.readouterr().out.splitlines()
+    assert out[2:6] == [
+        "      status running, not idle",
+        "      missing: a lock",
+        "      untrusted: it says idle: parked\\x1b[2J (~/.codex/x)",
+        "      drift: says 'parked' (/x)",
+    ]
+    assert out[-1] == "not as expected: codex"
+
+
+def test_live_prints_the_last_output_before_a_step_that_was_not_reached(
+    lines: list[dict[str, Any]], capsys: pytest.CaptureFixture[str]
+) -> None:
+    lines += [step("start", "not reached", said=["boom"], seconds=30.0)]
+    assert run_live("codex") == 1
+    out = capsys.readouterr().out
+    assert "      waited 30.0 s; its last output:\n      | boom\n" in out
+    assert "codex failed: 0 of 1 steps as expected: start (at its terminal) was not reached" in out
+
+
+def test_live_a_rehearsal_that_breaks_fails(
+    lines: list[dict[str, Any]], capsys: pytest.CaptureFixture[str]
+) -> None:
+    lines[:] = [{"broken": ["no such thing"]}]
+    assert run_live("codex") == 1
+    assert "codex failed: no such thing" in capsys.readouterr().out
+
+
+def test_live_prints_where_no_source_says_more(
+    lines: list[dict[str, Any]], capsys: pytest.CaptureFixture[str]
+) -> None:
+    lines += [step("start", blind=True, told="running")]
+    assert run_live("codex") == 0
+    assert "as expected (agentctl shows running: no source says more)" in capsys.readouterr().out
+
+
+def test_live_without_a_sandbox_prints_why(
+    lines: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sandbox, "find_obstacle", lambda **_: "unshare: Operation not permitted")
+    assert run_live("codex", "pi") == 5
+    assert capsys.readouterr().out == (
+        "codex not checked: cannot make a sandbox: unshare: Operation not permitted\n"
+        "pi not checked: cannot make a sandbox: unshare: Operation not permitted\n"
+        "\ncould not be checked: codex, pi\n"
+    )
+
+
+def test_live_drift_weighs_more_than_an_unchecked_agent(
+    lines: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lines += [step("idle", "drifted")]
+    monkeypatch.setattr(runner, "find_agent_program", _find_codex)
+    assert run_live("codex", "pi") == 1
+    assert run_live("pi") == 5
+
+
+def test_live_without_any_installed_agent_fails(
+    lines: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(runner, "find_agent_program", _find_none)
+    assert run_live() == 5
+    assert capsys.readouterr().out == "\nno installed agent can be rehearsed\n"
+
+
+def _find_codex(name: str, _: object) -> str:
+    return "/bin/codex" if name == "codex" else _find_none(name, _)
+
+
+def _find_none(name: str, _: object) -> str:
+    raise StartFailed(f"{name} is not installed", "looked in /bin")
+
+
+# --live, with a fake agent in a real sandbox
+
+
+@pytest.fixture
+def claude(tmp_path: Path) -> Iterator[TalkingStage]:
+    stage = TalkingStage(tmp_path)
+    stage.install()
+    yield stage
+    stage.close()
 
 
 def live(stage: TalkingStage, *, fault: str = "", patience: str = "20s") -> tuple[int, dict[str, Any]]:
@@ -129,32 +261,34 @@ def live(stage: TalkingStage, *, fault: str = "", patience: str = "20s") -> tupl
     return ran.code, agent
 
 
-@needs_a_room
-def test_live_as_expected(installed: TalkingStage) -> None:
-    code, agent = live(installed)
+@needs_a_sandbox
+def test_live_as_expected(claude: TalkingStage) -> None:
+    code, agent = live(claude)
     assert code == 0, agent
     assert (agent["state"], agent["agent_version"]) == ("as expected", "2.1.325")
     assert [step["step"] for step in agent["steps"]] == STEPS
     assert [step["told"] for step in agent["steps"][:4]] == ["idle", "running", "waiting", "running"]
 
 
-@needs_a_room
-def test_live_a_status_word_that_changed_is_drift(installed: TalkingStage) -> None:
-    code, agent = live(installed, fault="renamed", patience="5s")
+@needs_a_sandbox
+@pytest.mark.slow
+def test_live_a_status_word_that_changed_is_drift(claude: TalkingStage) -> None:
+    code, agent = live(claude, fault="renamed", patience="5s")
     assert (code, agent["state"]) == (1, "drifted")
     states = {(step["act"], step["step"]): step["state"] for step in agent["steps"]}
     assert states["terminal", "work"] == states["headless", "work"] == "drifted"
     assert states["terminal", "idle"] == "as expected"
     work = agent["steps"][1]
-    assert work["told"] == "running"  # the transcript tells, still
+    assert work["told"] == "running"  # the transcript still shows it
     assert [signal["state"] for signal in work["signals"]] == ["as expected", "untrusted", "as expected"]
     assert [problem["kind"] for problem in work["problems"]] == ["drift"]
 
 
-@needs_a_room
+@needs_a_sandbox
 @pytest.mark.parametrize("fault", ["silent", "deaf"])
-def test_live_one_that_hangs_is_told_and_ended(installed: TalkingStage, fault: str) -> None:
-    code, agent = live(installed, fault=fault, patience="2s")
+@pytest.mark.slow
+def test_live_an_agent_that_hangs_is_reported_and_ended(claude: TalkingStage, fault: str) -> None:
+    code, agent = live(claude, fault=fault, patience="2s")
     assert (code, agent["state"]) == (1, "failed")
     assert "was not reached" in agent["reason"]
     (lost,) = [step for step in agent["steps"] if step["act"] == "terminal"][-1:]
@@ -162,60 +296,67 @@ def test_live_one_that_hangs_is_told_and_ended(installed: TalkingStage, fault: s
     assert bool(lost["said"]) == (fault == "deaf")  # its screen; the silent one has none
 
 
-@needs_a_room
-def test_live_one_that_dies_at_its_start_is_told_in_its_own_words(installed: TalkingStage) -> None:
-    code, agent = live(installed, fault="dying")
+@needs_a_sandbox
+def test_live_an_agent_that_dies_at_its_start_is_reported_in_its_own_words(
+    claude: TalkingStage,
+) -> None:
+    code, agent = live(claude, fault="dying")
     assert (code, agent["state"]) == (1, "failed")
     terminal, launched = agent["steps"]
     assert terminal["said"] == ["cannot read my settings: out of cheese", "(it has ended, exit code 3)"]
     assert "exit code 3" in launched["said"][0]
 
 
-@needs_a_room
-def test_live_no_file_of_the_person_is_touched(installed: TalkingStage) -> None:
+@needs_a_sandbox
+@pytest.mark.slow
+def test_live_no_file_of_the_person_is_touched(claude: TalkingStage) -> None:
     for name in (".claude.json", ".claude/settings.json", ".claude/projects/x/one.jsonl", "notes"):
-        path = installed.home / name
+        path = claude.home / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(f"a canary in {name}")
-    before = _everything(installed.home)
-    assert live(installed)[0] == 0
-    assert _everything(installed.home) == before
+    before = _read_tree(claude.home)
+    assert live(claude)[0] == 0
+    assert _read_tree(claude.home) == before
 
 
-@needs_a_room
-def test_live_the_agent_gets_no_variable_of_the_person_but_path(installed: TalkingStage) -> None:
-    installed.environ |= {"ANTHROPIC_API_KEY": "of the person", "A_SECRET": "of the person"}
-    _, agent = live(installed, fault="telling")
+@needs_a_sandbox
+def test_live_the_agent_gets_no_variable_of_the_person_but_path(claude: TalkingStage) -> None:
+    claude.environ |= {"ANTHROPIC_API_KEY": "of the person", "A_SECRET": "of the person"}
+    _, agent = live(claude, fault="telling")
     assert len(agent["steps"]) == 2
     for step in agent["steps"]:
-        said = "".join(step["said"])
-        assert "A_SECRET is None" in said
-        assert "ANTHROPIC_API_KEY is none" in said
-        assert f"HOME is {installed.home}" not in said
-        assert f"PATH is {installed.environ['PATH']}" in said
+        output = "".join(step["said"])
+        assert "A_SECRET is None" in output
+        assert "ANTHROPIC_API_KEY is none" in output
+        assert f"HOME is {claude.home}" not in output
+        assert f"PATH is {claude.environ['PATH']}" in output
 
 
-@needs_a_room
-def test_live_ctrl_c_ends_all_that_was_started(installed: TalkingStage) -> None:
-    installed.fault = "silent"
-    installed.install()
-    with started(installed, "doctor", "--live", "claude-code") as asked:
-        read_until(asked, b"claude-code 2.1.325")
-        until(lambda: len(_below(asked.pid)) >= 4, "the room, its first process, the walk, the agent")
-        handles = [Handle(identity) for identity in _below(asked.pid)]
-        asked.send_signal(signal.SIGINT)
-        assert asked.wait(DEADLINE) == 130
-        assert asked.stderr is not None
-        assert asked.stderr.read() == b""
+@needs_a_sandbox
+def test_live_ctrl_c_ends_all_that_was_started(claude: TalkingStage) -> None:
+    claude.fault = "silent"
+    claude.install()
+    with started(claude, "doctor", "--live", "claude-code") as child:
+        read_until(child, b"claude-code 2.1.325")
+        until(
+            lambda: len(_list_descendants(child.pid)) >= 4,
+            "the sandbox, its first process, the walk, the agent",
+        )
+        handles = [Handle(identity) for identity in _list_descendants(child.pid)]
+        child.send_signal(signal.SIGINT)
+        assert child.wait(DEADLINE) == 130
+        assert child.stderr is not None
+        assert child.stderr.read() == b""
     for handle in handles:
         assert handle.wait(DEADLINE), f"{handle.identity.address} goes on"
         handle.close()
 
 
-@needs_a_room
-def test_live_leaves_no_trace_with_those_who_look_on(tmp_path: Path) -> None:
-    """No row, no event, no notification, while a daemon runs outside the room."""
-    done = subprocess.run(
+@needs_a_sandbox
+@pytest.mark.slow
+def test_live_is_not_reported_by_a_daemon_outside(tmp_path: Path) -> None:
+    """No row, no event and no notification, while a daemon runs outside the sandbox."""
+    child = subprocess.run(
         [*unshare(), sys.executable, "-m", "tests.cli.rehearse_beside_a_daemon", str(tmp_path)],
         env={**os.environ, "PYTHONPATH": os.pathsep.join((SOURCES, os.getcwd()))},
         capture_output=True,
@@ -223,75 +364,78 @@ def test_live_leaves_no_trace_with_those_who_look_on(tmp_path: Path) -> None:
         timeout=200,
         check=False,
     )
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.splitlines()[-1] == "told to nobody"
+    assert child.returncode == 0, child.stderr
+    assert child.stdout.splitlines()[-1] == "the rehearsal stayed private"
 
 
-@needs_a_room
+@needs_a_sandbox
 @pytest.mark.parametrize("alive", [True, False])
-def test_a_rehearsal_that_goes_on_is_told(stage: DemoStage, alive: bool) -> None:
-    """In no list, but here: most of all one that outlived whoever made it."""
-    maker = proc.read_process(os.getpid(), proc.boot_id()).identity
+def test_a_rehearsal_that_goes_on_is_reported(stage: DemoStage, alive: bool) -> None:
+    """Only doctor lists rehearsals. One that outlived its maker is wrong."""
+    maker = proc.read_process(os.getpid(), proc.read_boot_id()).identity
     address = maker.address if alive else maker._replace(start=1).address
     program = [sys.executable, "-c", "print('ready', flush=True); input()"]
-    room_of_it = subprocess.Popen(
-        sandbox.words(program, maker=address), stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    rehearsal = subprocess.Popen(
+        sandbox.command_line(program, maker=address), stdin=subprocess.PIPE, stdout=subprocess.PIPE
     )
-    assert room_of_it.stdout is not None
+    assert rehearsal.stdout is not None
     try:
-        assert room_of_it.stdout.readline() == b"ready\n"
-        keeper, inside = _below(room_of_it.pid)
+        assert rehearsal.stdout.readline() == b"ready\n"
+        keeper, inside = _list_descendants(rehearsal.pid)
         ran = agentctl_of(stage, "doctor", "--json")
-        told = [
+        findings = [
             f for f in ran.json()["findings"] if f["subject"] == "rehearsal" and address in f["text"]
         ]
-        assert [f["level"] for f in told] == ["note" if alive else "wrong"], ran
-        assert f"pid {inside.pid} (" in told[0]["text"]
-        assert alive or f"kill -9 {keeper.pid}" in told[0]["text"]
+        assert [f["level"] for f in findings] == ["note" if alive else "wrong"], ran
+        assert f"pid {inside.pid} (" in findings[0]["text"]
+        assert alive or f"kill -9 {keeper.pid}" in findings[0]["text"]
         assert alive or ran.code == 1
     finally:
-        room_of_it.communicate(b"\n")
+        rehearsal.communicate(b"\n")
 
 
-def test_live_what_is_not_installed_is_said(stage: DemoStage) -> None:
+def test_live_an_agent_that_is_not_installed_is_reported(stage: DemoStage) -> None:
     ran = agentctl_of(stage, "doctor", "--live", "claude-code")
     assert ran.code == 5
     assert ran.lines[0].startswith("claude-code not checked: claude is not installed")
 
 
-def test_live_what_cannot_be_rehearsed_is_said(stage: DemoStage) -> None:
+def test_live_an_agent_without_a_recipe_is_reported(stage: DemoStage) -> None:
     ran = agentctl_of(stage, "doctor", "--live", "demo")
     assert ran.code == 5
-    assert ran.lines[0] == "demo not checked: demo: nobody has written down how to rehearse it"
+    assert ran.lines[0] == "demo not checked: demo: there is no recipe to rehearse it"
 
 
 def test_patience_is_for_live(stage: DemoStage) -> None:
     ran = agentctl_of(stage, "doctor", "--patience", "1s")
-    assert (ran.code, ran.err.splitlines()[0]) == (2, "agentctl: --patience is for --live")
+    assert (ran.code, ran.err.splitlines()[0]) == (2, "agentctl: --patience needs --live")
 
 
-def _everything(directory: Path) -> dict[str, tuple[object, ...]]:
-    """Each file and directory: what it is, when it was changed, what is in it."""
-    found: dict[str, tuple[object, ...]] = {}
+def _read_tree(directory: Path) -> dict[str, tuple[object, ...]]:
+    """Return the kind, times and content of each file and directory."""
+    files: dict[str, tuple[object, ...]] = {}
     for path in sorted(directory.rglob("*")):
         status = path.stat()
         content = path.read_bytes() if path.is_file() else b""
-        found[str(path)] = (
+        files[str(path)] = (
             status.st_ino,
             status.st_mode,
             status.st_mtime_ns,
             status.st_ctime_ns,
             content,
         )
-    return found
+    return files
 
 
-def _below(pid: int) -> list[ProcessIdentity]:
-    """Whatever that process has started, by asking each for its children: nobody else is looked at."""
-    found: list[ProcessIdentity] = []
+def _list_descendants(pid: int) -> list[ProcessIdentity]:
+    """Return all that a process has started. Only lists of children are read, no other process."""
+    identities: list[ProcessIdentity] = []
     for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split():
         try:
-            found += [proc.read_process(int(child), proc.boot_id()).identity, *_below(int(child))]
+            identities += [
+                proc.read_process(int(child), proc.read_boot_id()).identity,
+                *_list_descendants(int(child)),
+            ]
         except (Gone, FileNotFoundError, ProcessLookupError):  # ended meanwhile
             continue
-    return found
+    return identities

@@ -1,4 +1,4 @@
-"""The stream: with a daemon and without, across its death, filtered, and never for nobody."""
+"""`agentctl events`: with a daemon, without, and after its death; filtered; it ends with its reader."""
 
 import json
 import select
@@ -23,7 +23,7 @@ from tests.waiting import until
 
 
 class Stream:
-    """What one `agentctl events --json` has said."""
+    """The output of one `agentctl events --json`."""
 
     def __init__(self, child: "subprocess.Popen[bytes]") -> None:
         self._child = child
@@ -37,32 +37,32 @@ class Stream:
             try:
                 raw = read_until(self._child, b"\n")
             except AssertionError as error:
-                seen = [(event["type"], event["subject"]) for event in self.events]
-                raise AssertionError(f"no {kind} of {subject}: {seen}; {error}") from None
+                received = [(event["type"], event["subject"]) for event in self.events]
+                raise AssertionError(f"no {kind} of {subject}: {received}; {error}") from None
             while not raw.endswith(b"\n"):
                 raw += read_until(self._child, b"\n")
             self.events += map(json.loads, raw.splitlines())
 
-    def heard(self) -> bool:
+    def has_output(self) -> bool:
         assert self._child.stdout is not None
         return bool(select.select([self._child.stdout], [], [], 0.1)[0])
 
-    def hear_of(self, puppet: Puppet) -> None:
-        """Without a daemon nothing shows when it has begun to watch, and what it finds at first is not
-        reported: so the puppet works and rests until something is."""
+    def wait_for_events_of(self, puppet: Puppet) -> None:
+        """Make the puppet work and rest until an event arrives: without a daemon no other sign shows
+        that the watch has begun, and the first look reports nothing."""
 
-        def reported() -> bool:
+        def is_reported() -> bool:
             puppet.do("work")
             puppet.do("rest")
-            return self.heard()
+            return self.has_output()
 
-        until(reported, "it watches")
+        until(is_reported, "it watches")
 
     def types(self, subject: str | None) -> list[str]:
         return [event["type"] for event in self.events if event["subject"] == subject]
 
 
-def test_with_a_daemon_which_it_starts(stage: DemoStage) -> None:
+def test_it_starts_a_daemon(stage: DemoStage) -> None:
     puppet = stage.start()
     puppet.do("work")
     with started(stage, "events", "--json") as child:
@@ -74,7 +74,7 @@ def test_with_a_daemon_which_it_starts(stage: DemoStage) -> None:
         assert stream.until("session.idle", puppet.session_id)["seq"] > running["seq"]
         puppet.kill()
         stopped = stream.until("session.stopped", puppet.session_id)
-        # who looks before it is reaped knows the signal; later only its last turn tells
+        # a look before it is reaped shows the signal, a later one only its last turn
         assert stopped["session"]["outcome"] in ("killed", "completed")
     assert len(daemons_of(stage)) == 1
 
@@ -86,7 +86,7 @@ def test_without_a_daemon_it_watches_itself(stage: DemoStage, how: list[str]) ->
     more = {} if how else {"AGENTCTL_NO_DAEMON": "1"}
     with started(stage, "events", "--json", *how, **more) as child:
         stream = Stream(child)
-        stream.hear_of(puppet)
+        stream.wait_for_events_of(puppet)
         second = stage.start()
         stream.until("session.running", second.session_id)
         second.kill()
@@ -97,7 +97,7 @@ def test_without_a_daemon_it_watches_itself(stage: DemoStage, how: list[str]) ->
     assert daemons_of(stage) == []
 
 
-def test_a_daemon_that_is_killed_is_started_again_and_the_gap_is_told(stage: DemoStage) -> None:
+def test_a_killed_daemon_is_started_again_and_the_gap_is_reported(stage: DemoStage) -> None:
     daemon = daemon_of(stage)
     with started(stage, "events", "--json", "--since", "0") as child:
         stream = Stream(child)
@@ -114,28 +114,27 @@ def test_a_daemon_that_is_killed_is_started_again_and_the_gap_is_told(stage: Dem
 
 
 @pytest.mark.parametrize("how", [["--no-daemon"], []])
-def test_a_journal_that_is_deleted_is_a_gap_and_the_next_is_read(
-    stage: DemoStage, how: list[str]
-) -> None:
+def test_a_deleted_journal_is_a_gap_and_the_next_is_read(stage: DemoStage, how: list[str]) -> None:
     if not how:
         daemon_of(stage)
-    notes = paths.notes_file(home_of(stage))
-    journal.record(notes, [Event("user.before", time.time(), subject="s")] * 9)
+    notes = paths.database_file(home_of(stage))
+    journal.append_events(notes, [Event("user.before", time.time(), subject="s")] * 9)
     with started(stage, "events", "--json", "--since", "0", *how) as child:
         stream = Stream(child)
         stream.until("user.before", "s")
         for file in (notes, f"{notes}-shm", f"{notes}-wal"):
             Path(file).unlink(missing_ok=True)
-        journal.record(notes, [Event("user.after", time.time(), subject="s")])
+        journal.append_events(notes, [Event("user.after", time.time(), subject="s")])
         stream.until("events.gap")
         stream.until("user.after", "s")
         puppet = stage.start()
-        stream.hear_of(puppet)
+        stream.wait_for_events_of(puppet)
         puppet.do("work")
         stream.until("session.running", puppet.session_id)
 
 
-def test_one_that_a_person_stopped_stays_stopped(
+@pytest.mark.slow
+def test_a_daemon_that_a_person_stopped_stays_stopped(
     stage: DemoStage,
 ) -> None:
     daemon_of(stage)
@@ -143,20 +142,20 @@ def test_one_that_a_person_stopped_stays_stopped(
         puppet = stage.start()
         read_until(child, (puppet.session_id or "")[:8].encode())
         assert agentctl_of(stage, "daemon", "stop").code == 0
-        _, told = child.communicate(timeout=60)
+        _, err = child.communicate(timeout=60)
         assert child.returncode == 5
-    assert told.decode().splitlines()[0] == "agentctl: the daemon was stopped"
+    assert err.decode().splitlines()[0] == "agentctl: the daemon was stopped"
     assert daemons_of(stage) == []
 
 
-def _recorded(stage: DemoStage, *types: str) -> str:
-    notes = paths.notes_file(home_of(stage))
-    journal.record(notes, [Event(kind, float(n), subject="s") for n, kind in enumerate(types, 1)])
+def _record_events(stage: DemoStage, *types: str) -> str:
+    notes = paths.database_file(home_of(stage))
+    journal.append_events(notes, [Event(kind, float(n), subject="s") for n, kind in enumerate(types, 1)])
     return notes
 
 
-def test_what_was_told_before(stage: DemoStage) -> None:
-    _recorded(stage, "session.started", "session.idle", "session.stopped")
+def test_since_selects_recorded_events(stage: DemoStage) -> None:
+    _record_events(stage, "session.started", "session.idle", "session.stopped")
     ran = agentctl_of(stage, "events", "--since", "1", "--no-follow", "--json")
     assert [json.loads(line)["seq"] for line in ran.lines] == [2, 3]
     ran = agentctl_of(stage, "events", "--since", "1970-01-01T00:00:03Z", "--no-follow", "--json")
@@ -170,22 +169,22 @@ def test_what_was_told_before(stage: DemoStage) -> None:
     assert daemons_of(stage) == []
 
 
-def test_what_was_forgotten_is_a_gap(stage: DemoStage) -> None:
-    notes = _recorded(stage, *["session.stopped"] * 5)
+def test_pruned_events_are_a_gap(stage: DemoStage) -> None:
+    notes = _record_events(stage, *["session.stopped"] * 5)
     with db.transaction(notes) as connection:
-        journal.prune(connection, 4.0)
+        journal.prune_events(connection, 4.0)
     ran = agentctl_of(stage, "events", "--since", "1", "--no-follow", "--json")
-    told = [json.loads(line) for line in ran.lines]
-    assert [event["type"] for event in told] == ["events.gap", "session.stopped", "session.stopped"]
+    events = [json.loads(line) for line in ran.lines]
+    assert [event["type"] for event in events] == ["events.gap", "session.stopped", "session.stopped"]
 
 
-def test_a_number_that_the_journal_has_never_given_out_is_of_another_one(stage: DemoStage) -> None:
-    _recorded(stage, "user.a", "user.b")
+def test_a_number_beyond_the_end_of_the_journal_is_a_gap(stage: DemoStage) -> None:
+    _record_events(stage, "user.a", "user.b")
     ran = agentctl_of(stage, "events", "--since", "77", "--no-follow", "--json")
     assert [json.loads(line)["type"] for line in ran.lines] == ["events.gap", "user.a", "user.b"]
 
 
-def test_it_ends_when_nobody_reads_it(stage: DemoStage) -> None:
+def test_it_ends_with_its_reader(stage: DemoStage) -> None:
     daemon_of(stage)
     with started(stage, "events") as child:
         assert child.stdout is not None
@@ -193,14 +192,14 @@ def test_it_ends_when_nobody_reads_it(stage: DemoStage) -> None:
         assert child.wait(20) == 0
 
 
-def test_words_that_are_off(stage: DemoStage) -> None:
+def test_wrong_words_are_usage_errors(stage: DemoStage) -> None:
     for words in (["--type", "session.dead"], ["--since", "yesterday"], ["--count", "0"]):
         ran = agentctl_of(stage, "events", *words)
         assert (ran.code, ran.out) == (2, "")
         assert len(ran.err.splitlines()) == 2
 
 
-def test_a_new_agent_is_told_also_where_loadavg_says_nothing(stage: DemoStage, tmp_path: Path) -> None:
+def test_a_new_agent_is_reported_without_loadavg(stage: DemoStage, tmp_path: Path) -> None:
     (tmp_path / "loadavg").write_text("")
     agent = ("-m", "agentctl.demo.agent", "--steps", "a prompt")
     with Room() as room:
@@ -212,15 +211,15 @@ def test_a_new_agent_is_told_also_where_loadavg_says_nothing(stage: DemoStage, t
             read_until(first, b"\n")
             stream = Stream(child)
 
-            def watches() -> bool:
+            def is_watching() -> bool:
                 assert first.stdin is not None
                 for step in (b"work\n", b"rest\n"):
                     first.stdin.write(step)
                     first.stdin.flush()
                     read_until(first, b"\n")
-                return stream.heard()
+                return stream.has_output()
 
-            until(watches, "it watches")
+            until(is_watching, "it watches")
             # in a home of its own: beside the first one's files it would be seen
             with room.started(stage, *agent, DEMO_AGENT_HOME=str(tmp_path / "other")) as second:
                 stream.until("session.started", read_until(second, b"\n").decode().strip())

@@ -20,7 +20,14 @@ def test_help_on_everything(stage: DemoStage) -> None:
     assert agentctl_of(stage, "help") == agentctl_of(stage, "--help")
 
 
-def test_no_such_verb(stage: DemoStage) -> None:
+def test_an_unknown_verb_is_a_usage_error(stage: DemoStage) -> None:
     ran = agentctl_of(stage, "help", "nosuch")
     assert (ran.code, ran.out) == (2, "")
     assert ran.err.startswith("agentctl: no verb 'nosuch'\n")
+
+
+def test_an_unknown_command_is_a_usage_error(stage: DemoStage) -> None:
+    ran = agentctl_of(stage, "help", "daemon", "lgos")
+    assert (ran.code, ran.out) == (2, "")
+    assert ran.err == "agentctl: unknown command 'daemon lgos'\n  did you mean 'logs'?\n"
+    assert "list has no commands" in agentctl_of(stage, "help", "list", "x").err

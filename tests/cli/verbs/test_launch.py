@@ -28,39 +28,39 @@ def _launch(stage: DemoStage, *words: str, **more: str) -> Ran:
     return agentctl_of(stage, "launch", "demo", "--cwd", str(stage.work), *words, **more)
 
 
-def _launched(stage: DemoStage, *words: str, **more: str) -> str:
+def _launch_session(stage: DemoStage, *words: str, **more: str) -> str:
     ran = _launch(stage, *words, **more)
     assert (ran.code, ran.err) == (0, "")
     return ran.out.strip()
 
 
-def _listed(stage: DemoStage) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = agentctl_of(stage, "list", "--json").json()["sessions"]
-    return found
+def _list_sessions(stage: DemoStage) -> list[dict[str, Any]]:
+    sessions: list[dict[str, Any]] = agentctl_of(stage, "list", "--json").json()["sessions"]
+    return sessions
 
 
 def _prompt_of(stage: DemoStage, session_id: str) -> str:
-    """What the agent itself wrote down as the first thing it was told."""
+    """Return the first prompt, as the agent itself recorded it."""
     journal = stage.home / ".demo-agent" / "sessions" / f"{session_id}.jsonl"
     records = (json.loads(line) for line in journal.read_text().splitlines())
     return next(str(record["text"]) for record in records if record["type"] == "say")
 
 
 def _owner(stage: DemoStage, session_id: str) -> Process:
-    owner = stage.session(session_id).seen.owner
+    owner = stage.session(session_id).observation.owner
     assert owner is not None
     return owner
 
 
-def _nothing_is_left(stage: DemoStage) -> None:
-    """No row, no lock, no folder, no process."""
-    notes = paths.notes_file(stage.environ["AGENTCTL_HOME"])
-    assert launches.recorded(notes) == []
-    assert locks.written(notes) == []
-    folders = Path(launches.folder(notes, "x")).parent
+def _assert_nothing_is_left(stage: DemoStage) -> None:
+    """Check that there is no row, lock, folder or process."""
+    notes = paths.database_file(stage.environ["AGENTCTL_HOME"])
+    assert launches.read_launches(notes) == []
+    assert locks.read_locks(notes) == []
+    folders = Path(launches.launch_folder(notes, "x")).parent
     assert not folders.exists() or list(folders.iterdir()) == []
     until(lambda: stage.processes() == [], "every process has left")
-    assert _listed(stage) == []
+    assert _list_sessions(stage) == []
 
 
 def _wait_for(path: Path, end: str = "\n") -> str:
@@ -74,7 +74,7 @@ def _wait_for(path: Path, end: str = "\n") -> str:
 def test_the_id_printed_is_the_agents_own_and_listed(stage: DemoStage) -> None:
     ran = _launch(stage, "-p", "hang")
     assert (ran.code, ran.err) == (0, "")
-    [session] = _listed(stage)
+    [session] = _list_sessions(stage)
     assert ran.out == f"{session['id']}\n"
     assert (session["status"], session["adapter"], session["cwd"]) == (
         "running",
@@ -84,7 +84,7 @@ def test_the_id_printed_is_the_agents_own_and_listed(stage: DemoStage) -> None:
     assert (stage.home / ".demo-agent" / "sessions" / f"{session['id']}.jsonl").exists()
 
 
-def test_the_json_is_what_list_tells(stage: DemoStage) -> None:
+def test_the_json_is_that_of_list(stage: DemoStage) -> None:
     answer = _launch(stage, "-p", "rest", "--name", "n", "--json").json()
     listed = agentctl_of(stage, "list", "--json").json()
     assert set(answer) == set(listed)
@@ -96,7 +96,7 @@ def test_the_json_is_what_list_tells(stage: DemoStage) -> None:
 
 def test_labels_are_shown(stage: DemoStage) -> None:
     (stage.root / "s.md").write_text("a specification")
-    session_id = _launched(
+    session_id = _launch_session(
         stage, "-p", "hang, by the spec", "--name", "the name", "--group", "g", "--spec", "s.md",
         "--meta", "ticket=7", "--meta", "ticket=8",
     )  # fmt: skip
@@ -108,20 +108,20 @@ def test_labels_are_shown(stage: DemoStage) -> None:
 
 
 def test_a_quick_agent_is_no_failure(stage: DemoStage) -> None:
-    session_id = _launched(stage, "-p", "exit 0")
+    session_id = _launch_session(stage, "-p", "exit 0")
     [session] = agentctl_of(stage, "status", session_id, "--json").json()["sessions"]
     assert (session["status"], session["outcome"], session["exit_code"]) == ("stopped", "completed", 0)
-    assert locks.held(paths.notes_file(stage.environ["AGENTCTL_HOME"])) == []
+    assert locks.list_held(paths.database_file(stage.environ["AGENTCTL_HOME"])) == []
 
 
 def test_a_late_session_is_waited_for(stage: DemoStage) -> None:
-    session_id = _launched(stage, "-p", "hang", "--", "--late", "0.5")
-    assert [session["id"] for session in _listed(stage)] == [session_id]
+    session_id = _launch_session(stage, "-p", "hang", "--", "--late", "0.5")
+    assert [session["id"] for session in _list_sessions(stage)] == [session_id]
 
 
 def test_the_model_is_passed_on(stage: DemoStage) -> None:
-    session_id = _launched(stage, "-p", "hang", "--model", "m-7")
-    assert stage.session(session_id).seen.facts.model == "m-7"
+    session_id = _launch_session(stage, "-p", "hang", "--model", "m-7")
+    assert stage.session(session_id).observation.facts.model == "m-7"
 
 
 # nothing is started
@@ -144,17 +144,17 @@ def test_a_dry_run_starts_nothing_and_leaves_nothing(stage: DemoStage, as_json: 
         assert plan["environment"]["unset"] == ["CLAUDECODE"]
         assert (plan["cwd"], plan["lock"], plan["stdin_bytes"]) == (str(stage.work), str(stage.work), 6)
     else:
-        told = dict(line.split(maxsplit=1) for line in ran.lines)
-        assert (told["lock"], told["unset"], told["on-complete"]) == (
+        facts = dict(line.split(maxsplit=1) for line in ran.lines)
+        assert (facts["lock"], facts["unset"], facts["on-complete"]) == (
             str(stage.work),
             "CLAUDECODE",
             "make test",
         )
-        assert "-P -m agentctl.demo.agent" in told["command"]
+        assert "-P -m agentctl.demo.agent" in facts["command"]
 
 
 @pytest.mark.parametrize(
-    ("words", "code", "said"),
+    ("words", "code", "message"),
     [
         (["-p", "hang", "--", "--no-such-flag"], 1, "unrecognized arguments: --no-such-flag"),
         (["-p", "hang", "--cwd", "none"], 2, "not a directory: "),
@@ -167,7 +167,7 @@ def test_a_dry_run_starts_nothing_and_leaves_nothing(stage: DemoStage, as_json: 
         (["-p", "hang", "--env", "K"], 2, "not a pair: 'K'"),
         (["-p", "hang", "--meta", "=v"], 2, "not a pair: '=v'"),
         (["-p", "hang", "--name", ""], 2, "not a label: ''"),
-        (["-p", "hang", "--timeout", "soon"], 2, "not a length of time"),
+        (["-p", "hang", "--timeout", "soon"], 2, "not a duration"),
         (["-p", "hang", "--permission-mode", "yolo"], 2, "demo has no permission mode 'yolo'"),
         (["-p", "hang", "--append-system-prompt", "x"], 2, "no system prompt to append to"),
         (["-p", "hang", "--no-such-option"], 2, "--no-such-option"),
@@ -176,35 +176,35 @@ def test_a_dry_run_starts_nothing_and_leaves_nothing(stage: DemoStage, as_json: 
     ],
 )
 def test_a_start_that_fails_leaves_nothing(
-    stage: DemoStage, words: list[str], code: int, said: str
+    stage: DemoStage, words: list[str], code: int, message: str
 ) -> None:
     ran = _launch(stage, *words)
     assert (ran.code, ran.out) == (code, "")
-    assert said in ran.err
+    assert message in ran.err
     assert "Traceback" not in ran.err
     assert ran.err.startswith("agentctl: ")
-    _nothing_is_left(stage)
+    _assert_nothing_is_left(stage)
 
 
-def test_its_own_words_and_its_exit_code(stage: DemoStage) -> None:
+def test_an_agent_that_ends_at_once_is_reported_in_its_own_words(stage: DemoStage) -> None:
     ran = _launch(stage, "-p", "hang", "--", "--no-such-flag")
     first, *rest = ran.err.splitlines()
     assert first == "agentctl: demo ended while it was being launched: exit code 2"
     assert "  | demo-agent: error: unrecognized arguments: --no-such-flag" in rest
 
 
-def test_a_step_it_does_not_know(stage: DemoStage) -> None:
-    """It has a session by then: either it was seen alive, or the launch has failed whole."""
+def test_an_agent_that_fails_soon_was_listed_or_the_launch_failed(stage: DemoStage) -> None:
+    """It has a session by then: either it was seen alive, or the whole launch failed."""
     ran = _launch(stage, "-p", "no such step")
     if ran.code == 0:
-        until(lambda: _listed(stage) == [], "it has ended")
+        until(lambda: _list_sessions(stage) == [], "it has ended")
         return
     assert "exit code 2" in ran.err
     assert "no such step" in ran.err
-    _nothing_is_left(stage)
+    _assert_nothing_is_left(stage)
 
 
-def test_a_program_that_is_not_there(stage: DemoStage) -> None:
+def test_a_missing_program_is_reported(stage: DemoStage) -> None:
     ran = _launch(stage, "-p", "hang", AGENTCTL_ADAPTER_DEMO_BINARY="no-such-agent")
     assert (ran.code, ran.out) == (1, "")
     assert "no-such-agent is not installed" in ran.err
@@ -215,43 +215,43 @@ def test_a_program_that_is_not_there(stage: DemoStage) -> None:
     ran = _launch(stage, "-p", "hang")
     assert (ran.code, ran.out) == (1, "")
     assert "cannot run /no/such/agent" in ran.err
-    _nothing_is_left(stage)
+    _assert_nothing_is_left(stage)
 
 
-def test_a_program_that_cannot_be_run(stage: DemoStage) -> None:
+def test_a_program_that_cannot_run_is_reported(stage: DemoStage) -> None:
     program = stage.root / "agent"
     program.write_text("#!/no/such/interpreter\n")
     program.chmod(0o755)
     ran = _launch(stage, "-p", "hang", AGENTCTL_ADAPTER_DEMO_BINARY=str(program))
     assert (ran.code, ran.out) == (1, "")
     assert "could not be started: No such file or directory" in ran.err
-    _nothing_is_left(stage)
+    _assert_nothing_is_left(stage)
 
 
-def test_a_program_that_ends_at_once_and_says_nothing(stage: DemoStage) -> None:
+def test_a_program_that_ends_at_once_without_a_session_has_failed(stage: DemoStage) -> None:
     ran = _launch(stage, "-p", "hang", AGENTCTL_ADAPTER_DEMO_BINARY="/bin/true")
     assert (ran.code, ran.out) == (1, "")  # exit code 0, and no session: no success
     assert "demo ended while it was being launched: exit code 0" in ran.err
-    _nothing_is_left(stage)
+    _assert_nothing_is_left(stage)
 
 
-def test_from_a_directory_that_was_deleted(stage: DemoStage) -> None:
+def test_a_deleted_current_directory_is_refused(stage: DemoStage) -> None:
     (stage.root / "gone").mkdir()
     program = (
         f"cd {stage.root}/gone && rmdir {stage.root}/gone && exec {sys.executable} -m agentctl launch"
     )
-    done = subprocess.run(
+    child = subprocess.run(
         ["/bin/sh", "-c", f"{program} demo -p hang"],
         env=environ_of(stage), capture_output=True, timeout=60, check=False,
     )  # fmt: skip
-    assert (done.returncode, done.stdout) == (2, b"")
-    assert b"the current directory was deleted" in done.stderr
+    assert (child.returncode, child.stdout) == (2, b"")
+    assert b"the current directory was deleted" in child.stderr
 
 
-def test_an_agent_nobody_knows(stage: DemoStage) -> None:
-    ran = agentctl_of(stage, "launch", "nobody", "-p", "hang")
+def test_an_unknown_agent_is_refused(stage: DemoStage) -> None:
+    ran = agentctl_of(stage, "launch", "nosuch", "-p", "hang")
     assert ran.code == 2
-    assert "no adapter named 'nobody'" in ran.err
+    assert "no adapter named 'nosuch'" in ran.err
     ran = agentctl_of(stage, "launch", "-p", "hang")
     assert ran.code == 2
     assert "which agent?" in ran.err
@@ -288,49 +288,50 @@ def test_an_interrupted_launch_leaves_nothing(stage: DemoStage) -> None:
     out, err = launcher.communicate(timeout=60)
     assert (launcher.returncode, out) == (130, b"")
     assert b"Traceback" not in err
-    _nothing_is_left(stage)
+    _assert_nothing_is_left(stage)
 
 
 # prompts
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize(
     "prompt", ["--hang", "-x", "-", "hang, \"q\" 'q' `q` $HOME \\", "hang,\nzwei\r\n\tdrei ü 🙂", "a=b"]
 )
 def test_any_prompt_arrives(stage: DemoStage, prompt: str) -> None:
-    session_id = _launched(stage, "-p", prompt, "--", "--steps")
+    session_id = _launch_session(stage, "-p", prompt, "--", "--steps")
     assert _prompt_of(stage, session_id) == prompt
 
 
 def test_a_large_prompt(stage: DemoStage) -> None:
     text = "hang, " + "x" * 200_000
     (stage.root / "large").write_text(text)
-    session_id = _launched(stage, "--prompt-file", "large")
+    session_id = _launch_session(stage, "--prompt-file", "large")
     assert _prompt_of(stage, session_id) == text
 
 
 def test_a_prompt_from_standard_input(stage: DemoStage) -> None:
-    done = subprocess.run(
+    child = subprocess.run(
         [sys.executable, "-m", "agentctl", "launch", "demo", "-", "--cwd", str(stage.work)],
         env=environ_of(stage), input=b"hang, from a pipe\n", capture_output=True, timeout=60,
         check=False,
     )  # fmt: skip
-    assert (done.returncode, done.stderr) == (0, b"")
-    assert _prompt_of(stage, done.stdout.decode().strip()) == "hang, from a pipe\n"
+    assert (child.returncode, child.stderr) == (0, b"")
+    assert _prompt_of(stage, child.stdout.decode().strip()) == "hang, from a pipe\n"
 
 
 @pytest.mark.parametrize("data", [b"a\0b", b"\xff", b""])
-def test_what_no_agent_can_be_told(stage: DemoStage, data: bytes) -> None:
-    done = subprocess.run(
+def test_standard_input_that_is_no_prompt_is_refused(stage: DemoStage, data: bytes) -> None:
+    child = subprocess.run(
         [sys.executable, "-m", "agentctl", "launch", "demo", "-"],
         env=environ_of(stage), input=data, capture_output=True, timeout=60, check=False,
     )  # fmt: skip
-    assert (done.returncode, done.stdout) == (2, b"")
-    assert b"Traceback" not in done.stderr
-    _nothing_is_left(stage)
+    assert (child.returncode, child.stdout) == (2, b"")
+    assert b"Traceback" not in child.stderr
+    _assert_nothing_is_left(stage)
 
 
-def test_a_prompt_word_that_is_no_text(stage: DemoStage) -> None:
+def test_a_prompt_that_is_not_utf8_is_refused(stage: DemoStage) -> None:
     ran = _launch(stage, "-p", os.fsdecode(b"caf\xe9"))
     assert (ran.code, ran.out) == (2, "")
     assert "the prompt is not UTF-8 text" in ran.err
@@ -339,7 +340,7 @@ def test_a_prompt_word_that_is_no_text(stage: DemoStage) -> None:
 def test_spec_and_files_are_attached(stage: DemoStage) -> None:
     (stage.root / "spec.md").write_text("# Spec\n```\ncode\n```\n")
     (stage.root / "a.txt").write_text("first")
-    session_id = _launched(stage, "-p", "hang, with these", "--spec", "spec.md", "--file", "a.txt")
+    session_id = _launch_session(stage, "-p", "hang, with these", "--spec", "spec.md", "--file", "a.txt")
     assert _prompt_of(stage, session_id) == (
         "hang, with these\n\nSpec: spec.md\n````\n# Spec\n```\ncode\n```\n````"
         "\n\nFile: a.txt\n```\nfirst\n```"
@@ -350,11 +351,11 @@ def test_spec_and_files_are_attached(stage: DemoStage) -> None:
 
 
 def test_the_prompt_is_private(stage: DemoStage) -> None:
-    session_id = _launched(stage, "-p", "hang, secret")
+    session_id = _launch_session(stage, "-p", "hang, secret")
     for process in stage.processes():
         assert "secret" not in " ".join(process.argv)
-    [note] = launches.recorded(paths.notes_file(stage.environ["AGENTCTL_HOME"]))
-    folder = Path(launches.folder(paths.notes_file(stage.environ["AGENTCTL_HOME"]), note.id))
+    [note] = launches.read_launches(paths.database_file(stage.environ["AGENTCTL_HOME"]))
+    folder = Path(launches.launch_folder(paths.database_file(stage.environ["AGENTCTL_HOME"]), note.id))
     for directory in (Path(stage.environ["AGENTCTL_HOME"]), folder.parent, folder):
         assert directory.stat().st_mode & 0o777 == 0o700, directory
     assert {path.stat().st_mode & 0o777 for path in folder.iterdir()} == {0o600}
@@ -364,26 +365,26 @@ def test_the_prompt_is_private(stage: DemoStage) -> None:
 # where, with what
 
 
-def test_a_held_directory_is_refused(stage: DemoStage) -> None:
-    first = _launched(stage, "-p", "hang")
+def test_a_directory_in_use_is_refused_without_force(stage: DemoStage) -> None:
+    first = _launch_session(stage, "-p", "hang")
     (stage.root / "link").symlink_to("work")
     ran = agentctl_of(stage, "launch", "demo", "--cwd", f"{stage.root}/link", "-p", "hang")
     assert (ran.code, ran.out) == (4, "")
     for word in (str(stage.work), first, f"agentctl stop {first}", "--force"):
         assert word in ran.err
     assert str(_owner(stage, first).pid) in ran.err
-    assert [session["id"] for session in _listed(stage)] == [first]
-    second = _launched(stage, "-p", "hang", "--force")
-    assert {session["id"] for session in _listed(stage)} == {first, second}
+    assert [session["id"] for session in _list_sessions(stage)] == [first]
+    second = _launch_session(stage, "-p", "hang", "--force")
+    assert {session["id"] for session in _list_sessions(stage)} == {first, second}
 
 
 def test_a_dead_owners_directory_is_free_at_once(stage: DemoStage) -> None:
-    kill(_owner(stage, _launched(stage, "-p", "hang")).identity)
-    _launched(stage, "-p", "hang")
+    kill(_owner(stage, _launch_session(stage, "-p", "hang")).identity)
+    _launch_session(stage, "-p", "hang")
 
 
-def test_the_environment(stage: DemoStage) -> None:
-    session_id = _launched(
+def test_the_agent_s_environment(stage: DemoStage) -> None:
+    session_id = _launch_session(
         stage, "-p", "hang", "--env", "K=v=w", "--env", "E=", "--env", "LANG=de",
         CLAUDECODE="1", LANG="fr", MINE="yes", PWD="/old",
     )  # fmt: skip
@@ -396,21 +397,21 @@ def test_the_environment(stage: DemoStage) -> None:
         "PWD": str(stage.work),
         "CLAUDECODE": None,
     }
-    [session] = _listed(stage)
+    [session] = _list_sessions(stage)
     assert environ["AGENTCTL_LAUNCH_ID"] == session["launch"]["id"]
 
 
-def test_words_for_the_agent_itself(stage: DemoStage) -> None:
-    session_id = _launched(stage, "-p", "hang", "--", "--model", "m-1", "--late", "0")
+def test_words_after_two_dashes_go_to_the_agent(stage: DemoStage) -> None:
+    session_id = _launch_session(stage, "-p", "hang", "--", "--model", "m-1", "--late", "0")
     assert _owner(stage, session_id).argv[4:] == ("--model", "m-1", "--late", "0", "-")
 
 
-def test_hooks_are_told_the_facts(stage: DemoStage) -> None:
-    tell = 'env | grep ^AGENTCTL_ | sort; pwd; echo "."'
-    session_id = _launched(
+def test_hooks_get_the_facts(stage: DemoStage) -> None:
+    print_facts = 'env | grep ^AGENTCTL_ | sort; pwd; echo "."'
+    session_id = _launch_session(
         stage, "-p", "hang", "--group", "g", "--model", "m",
-        "--on-create", f"({tell}) > {stage.root}/created",
-        "--on-complete", f"({tell}) > {stage.root}/over",
+        "--on-create", f"({print_facts}) > {stage.root}/created",
+        "--on-complete", f"({print_facts}) > {stage.root}/over",
     )  # fmt: skip
     with Handle(_owner(stage, session_id).identity) as handle:
         handle.signal(signal.SIGTERM)
@@ -424,9 +425,9 @@ def test_hooks_are_told_the_facts(stage: DemoStage) -> None:
         f"AGENTCTL_SESSION_ID={session_id}",
         str(stage.work),
     ]
-    for told in (created, over):
-        assert [word for word in common if word not in told] == []
-        assert any(word.startswith("AGENTCTL_LAUNCH_ID=") and word[19:] for word in told)
+    for output in (created, over):
+        assert [word for word in common if word not in output] == []
+        assert any(word.startswith("AGENTCTL_LAUNCH_ID=") and word[19:] for word in output)
     assert [w for w in created if "EXIT_CODE" in w or "OUTCOME" in w] == [
         "AGENTCTL_EXIT_CODE=",
         "AGENTCTL_OUTCOME=",
@@ -437,22 +438,22 @@ def test_hooks_are_told_the_facts(stage: DemoStage) -> None:
     )
 
 
-def test_hooks_are_told_the_model_that_nobody_chose(stage: DemoStage) -> None:
-    tell = 'echo "$AGENTCTL_MODEL."'
+def test_hooks_get_the_default_model(stage: DemoStage) -> None:
+    print_model = 'echo "$AGENTCTL_MODEL."'
     words = (
         "--on-create",
-        f"{tell} > {stage.root}/created",
+        f"{print_model} > {stage.root}/created",
         "--on-complete",
-        f"{tell} > {stage.root}/over",
+        f"{print_model} > {stage.root}/over",
     )
-    _launched(stage, "-p", "work 0.2", *words)
+    _launch_session(stage, "-p", "work 0.2", *words)
     assert [_wait_for(stage.root / name, ".\n") for name in ("created", "over")] == ["demo-1.\n"] * 2
 
 
-def test_the_end_comes_after_the_beginning(stage: DemoStage) -> None:
-    """Also where the agent is quicker than its on-create hook."""
+def test_on_complete_runs_after_on_create(stage: DemoStage) -> None:
+    """Also if the agent is quicker than its on-create hook."""
     log = stage.root / "log"
-    _launched(
+    _launch_session(
         stage, "-p", "exit 0", "--on-create", f"sleep 0.5; echo begun >> {log}",
         "--on-complete", f"echo over >> {log}",
     )  # fmt: skip
@@ -460,34 +461,34 @@ def test_the_end_comes_after_the_beginning(stage: DemoStage) -> None:
     assert log.read_text() == "begun\nover\n"
 
 
-def test_a_failed_on_create_is_told_and_the_agent_lives(stage: DemoStage) -> None:
+def test_a_failed_on_create_is_reported_and_the_agent_lives(stage: DemoStage) -> None:
     ran = _launch(stage, "-p", "hang", "--on-create", "echo why; exit 3")
     assert ran.code == 0
     assert "agentctl: on-create failed: exit code 3; see " in ran.err
     assert Path(ran.err.strip().rpartition("see ")[2]).read_text() == "why\n"
-    [session] = _listed(stage)
+    [session] = _list_sessions(stage)
     assert ran.out == f"{session['id']}\n"
     assert "FAILED, exit code 3" in agentctl_of(stage, "status", session["id"]).out
 
 
-def test_its_time_is_over(stage: DemoStage) -> None:
-    session_id = _launched(stage, "-p", "hang", "--timeout", "0.3s")
+def test_a_timeout_ends_the_session(stage: DemoStage) -> None:
+    session_id = _launch_session(stage, "-p", "hang", "--timeout", "0.3s")
     until(lambda: stage.session(session_id).verdict.status == "stopped", "it is ended")
     assert stage.session(session_id).verdict.outcome != "completed"
 
 
-def test_an_agent_that_a_hook_launches_is_its_own(stage: DemoStage) -> None:
-    """It neither carries the hook's marker nor takes the hook's facts for its own."""
+def test_an_agent_that_a_hook_launches_has_facts_of_its_own(stage: DemoStage) -> None:
+    """It inherits neither the hook's marker nor the hook's facts."""
     other = stage.root / "other"
     other.mkdir()
     again = f"{sys.executable} -m agentctl launch demo --cwd {other} -p hang > {stage.root}/second"
-    first = _launched(stage, "-p", "exit 0", "--group", "g", "--on-complete", again)
+    first = _launch_session(stage, "-p", "exit 0", "--group", "g", "--on-complete", again)
     second = _wait_for(stage.root / "second").strip()
     assert second != first
     environ = _owner(stage, second).environ()
     assert "AGENTCTL_HOOK" not in environ
     assert "AGENTCTL_SESSION_ID" not in environ
-    [session] = _listed(stage)
+    [session] = _list_sessions(stage)
     assert (session["id"], session["launch"]["group"]) == (second, None)
     assert environ["AGENTCTL_LAUNCH_ID"] == session["launch"]["id"]
 
@@ -501,14 +502,14 @@ def test_a_closed_terminal_ends_nothing(stage: DemoStage) -> None:
     if pid == 0:
         command = f"{sys.executable} -m agentctl launch demo --cwd {stage.work} -p hang; sleep 1000"
         os.execve("/bin/sh", ["/bin/sh", "-c", command], environ_of(stage))
-    got = b""
-    while b"\n" not in got:
-        assert select.select([terminal], [], [], DEADLINE)[0], got
-        got += os.read(terminal, 1 << 16)
+    output = b""
+    while b"\n" not in output:
+        assert select.select([terminal], [], [], DEADLINE)[0], output
+        output += os.read(terminal, 1 << 16)
     os.close(terminal)
     os.waitpid(pid, 0)  # by SIGHUP
-    session_id = got.decode().strip()
-    assert [(s["id"], s["status"]) for s in _listed(stage)] == [(session_id, "running")]
+    session_id = output.decode().strip()
+    assert [(s["id"], s["status"]) for s in _list_sessions(stage)] == [(session_id, "running")]
 
 
 def test_its_output_is_closed_when_it_returns(stage: DemoStage) -> None:
@@ -516,33 +517,33 @@ def test_its_output_is_closed_when_it_returns(stage: DemoStage) -> None:
     command = (
         f'id=$({sys.executable} -m agentctl launch demo --cwd {stage.work} -p hang 2>&1); echo "$id" .'
     )
-    done = subprocess.run(
+    child = subprocess.run(
         ["/bin/sh", "-c", command], env=environ_of(stage), capture_output=True, timeout=60, check=True
     )
-    [session] = _listed(stage)
-    assert done.stdout.decode() == f"{session['id']} .\n"
+    [session] = _list_sessions(stage)
+    assert child.stdout.decode() == f"{session['id']} .\n"
 
 
 def test_the_launcher_needs_no_terminal_and_no_streams(stage: DemoStage) -> None:
     command = f"{sys.executable} -m agentctl launch demo --cwd {stage.work} -p hang <&- >&- 2>&-"
-    done = subprocess.run(["/bin/sh", "-c", command], env=environ_of(stage), timeout=60, check=False)
-    assert done.returncode == 0
-    assert len(_listed(stage)) == 1
+    child = subprocess.run(["/bin/sh", "-c", command], env=environ_of(stage), timeout=60, check=False)
+    assert child.returncode == 0
+    assert len(_list_sessions(stage)) == 1
 
 
 @pytest.mark.parametrize(("where", "code"), [("pipe", 0), ("/dev/full", 1)])
-def test_an_answer_that_cannot_be_given_ends_no_agent(stage: DemoStage, where: str, code: int) -> None:
+def test_an_answer_that_cannot_be_written_ends_no_agent(stage: DemoStage, where: str, code: int) -> None:
     """`agentctl launch … | true`, or a full disk: it was started, and goes on."""
     reader, writer = os.pipe() if where == "pipe" else (os.dup(0), os.open(where, os.O_WRONLY))
     os.close(reader)
-    done = subprocess.run(
+    child = subprocess.run(
         [sys.executable, "-m", "agentctl", "launch", "demo", "--cwd", str(stage.work), "-p", "hang"],
         env=environ_of(stage), stdout=writer, stderr=subprocess.PIPE, timeout=60, check=False,
     )  # fmt: skip
     os.close(writer)
-    assert done.returncode == code
-    assert b"Traceback" not in done.stderr
-    assert [session["status"] for session in _listed(stage)] == ["running"]
+    assert child.returncode == code
+    assert b"Traceback" not in child.stderr
+    assert [session["status"] for session in _list_sessions(stage)] == ["running"]
 
 
 def test_help_has_examples(stage: DemoStage) -> None:
@@ -554,23 +555,23 @@ def test_help_has_examples(stage: DemoStage) -> None:
         assert word in ran.out
 
 
-def test_a_dry_run_tells_who_is_in_the_way(stage: DemoStage) -> None:
-    session_id = _launched(stage, "-p", "work 600")
-    told = _launch(stage, "-p", "x", "--dry-run", "--json").json()["launches"][0]
-    assert session_id in told["lock_held_by"]
+def test_a_dry_run_names_the_session_in_the_way(stage: DemoStage) -> None:
+    session_id = _launch_session(stage, "-p", "work 600")
+    plan = _launch(stage, "-p", "x", "--dry-run", "--json").json()["launches"][0]
+    assert session_id in plan["lock_held_by"]
     assert session_id in _launch(stage, "-p", "x", "--dry-run").out
     kill(_owner(stage, session_id).identity)
-    told = _launch(stage, "-p", "x", "--dry-run", "--json").json()["launches"][0]
-    assert told["lock_held_by"] is None
+    plan = _launch(stage, "-p", "x", "--dry-run", "--json").json()["launches"][0]
+    assert plan["lock_held_by"] is None
 
 
-def test_waiting_tells_of_the_hook_and_of_a_timeout(stage: DemoStage) -> None:
+def test_wait_reports_a_failed_hook_and_a_timeout(stage: DemoStage) -> None:
     ran = _launch(stage, "-p", "work 0.2", "--wait", "--on-complete", "sleep 0.3; exit 7")
     assert ran.code == 0  # the agent has done well
     assert "on-complete failed: exit code 7" in ran.err
     ran = _launch(stage, "-p", "work 600", "--wait", "--timeout", "0.2")
     assert ran.code == 1
-    assert "its time was over" in ran.err
+    assert "timed out" in ran.err
 
 
 def test_a_dry_run_keeps_the_callers_keys(stage: DemoStage) -> None:

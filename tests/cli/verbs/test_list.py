@@ -10,13 +10,14 @@ from pathlib import Path
 import pytest
 
 from agentctl import paths
+from agentctl.cli import queries
 from agentctl.cli.verbs import list as verb
+from agentctl.sessions.query import Selected
 from agentctl.state import launch_writes
-from agentctl.text import width
+from agentctl.text import measure_width
 from agentctl.truth.judge import judge
 from agentctl.truth.model import Evidence, Launch, Observation, Problem, Session
-from agentctl.truth.survey import Survey
-from agentctl.wire.session import SESSION_FIELDS
+from agentctl.wire.session import SESSION_FIELDS, WireSession, wire_session
 from tests.cli import hostile
 from tests.fakes.demo import DemoStage
 from tests.running import agentctl_of, agentctl_on_a_terminal, read_until, started
@@ -32,11 +33,11 @@ def test_no_session(stage: DemoStage) -> None:
     ran = agentctl_of(stage, "list")
     assert ran == (0, "no live session; `agentctl list -a` shows the ended ones\n", "")
     assert agentctl_of(stage, "list", "-a").out == "no session, live or ended\n"
-    assert agentctl_of(stage, "list", "--status", "waiting").out == "no such session\n"
+    assert agentctl_of(stage, "list", "--status", "waiting").out == "no session matches\n"
     assert agentctl_of(stage, "list", "--json").json() == {"version": 1, "sessions": [], "problems": []}
 
 
-def test_who_needs_a_person_comes_first(stage: DemoStage) -> None:
+def test_sessions_that_wait_for_a_person_come_first(stage: DemoStage) -> None:
     resting, working, asking = (stage.start(prompt=p) for p in ("one", "two", "three"))
     resting.do("work")
     resting.do("rest")
@@ -48,30 +49,30 @@ def test_who_needs_a_person_comes_first(stage: DemoStage) -> None:
     assert [line.split()[1] for line in ran.lines[1:]] == ["waiting", "running", "idle"]
 
 
-def test_ended_ones_are_history(stage: DemoStage) -> None:
-    living, ended = stage.start(), stage.start()
-    ended.do("work")
-    ended.kill()
-    assert _ids(stage) == [living.session_id]
-    assert set(_ids(stage, "-a")) == {living.session_id, ended.session_id}
-    assert set(_ids(stage, "--since", "1h")) == {living.session_id, ended.session_id}
-    assert _ids(stage, "--status", "stopped") == [ended.session_id]
+def test_ended_sessions_are_listed_on_request(stage: DemoStage) -> None:
+    running, stopped = stage.start(), stage.start()
+    stopped.do("work")
+    stopped.kill()
+    assert _ids(stage) == [running.session_id]
+    assert set(_ids(stage, "-a")) == {running.session_id, stopped.session_id}
+    assert set(_ids(stage, "--since", "1h")) == {running.session_id, stopped.session_id}
+    assert _ids(stage, "--status", "stopped") == [stopped.session_id]
     assert _ids(stage, "--status", "waiting") == []
     (row,) = agentctl_of(stage, "list", "--status", "stopped").lines[1:]
     assert row.split()[1] == "killed"
 
 
-def test_since_leaves_out_what_is_older(stage: DemoStage) -> None:
-    ended = stage.start()
-    ended.finish()
-    path = stage.home / ".demo-agent" / "sessions" / f"{ended.session_id}.jsonl"
+def test_since_leaves_out_older_sessions(stage: DemoStage) -> None:
+    puppet = stage.start()
+    puppet.finish()
+    path = stage.home / ".demo-agent" / "sessions" / f"{puppet.session_id}.jsonl"
     os.utime(path, (1e9, 1e9))
-    assert _ids(stage, "-a") == [ended.session_id]
+    assert _ids(stage, "-a") == [puppet.session_id]
     assert _ids(stage, "--since", "1h") == []
     assert _ids(stage, "-a", "--since", "1h") == []
 
 
-def test_several_statuses(stage: DemoStage) -> None:
+def test_by_several_statuses(stage: DemoStage) -> None:
     asking, working = stage.start(), stage.start()
     asking.do("ask")
     working.do("work")
@@ -89,7 +90,7 @@ def test_by_adapter(stage: DemoStage) -> None:
 def test_by_group(stage: DemoStage) -> None:
     mine, _ = stage.start(), stage.start()
     note = Launch("1", mine.identity, mine.session_id, name="a label", group="nightly")
-    launch_writes.begin(paths.notes_file(stage.environ["AGENTCTL_HOME"]), note)
+    launch_writes.begin_launch(paths.database_file(stage.environ["AGENTCTL_HOME"]), note)
     assert _ids(stage, "--group", "nightly") == [mine.session_id]
     assert _ids(stage, "--group", "other") == []
     assert "a label" in agentctl_of(stage, "list", "--group", "nightly").out
@@ -104,18 +105,18 @@ def test_by_directory(stage: DemoStage) -> None:
         assert _ids(stage, "--cwd", directory) == [inside.session_id], directory
     assert set(_ids(stage, "--cwd", "work")) == {inside.session_id, beside.session_id}
     assert set(_ids(stage, "--cwd", "/")) == {inside.session_id, beside.session_id}
-    assert agentctl_of(stage, "list", "-a", "--cwd", "/nonexistent").out == "no such session\n"
-    shown = agentctl_of(stage, "list", "--cwd", "/nonexistent").out
-    assert shown.startswith("no such live session; `agentctl list -a`")
+    assert agentctl_of(stage, "list", "-a", "--cwd", "/nonexistent").out == "no session matches\n"
+    out = agentctl_of(stage, "list", "--cwd", "/nonexistent").out
+    assert out.startswith("no live session matches; `agentctl list -a`")
 
 
 @pytest.mark.parametrize("cwd", ["link/deep", "nonsense\0here", "relative", ""])
-def test_by_directory_when_the_agent_wrote_it_its_own_way(stage: DemoStage, cwd: str) -> None:
+def test_by_directory_when_the_agent_recorded_an_odd_one(stage: DemoStage, cwd: str) -> None:
     directory = stage.home / ".demo-agent" / "sessions"
     directory.mkdir(parents=True)
     (stage.root / "link").symlink_to(stage.work)
-    written = str(stage.root / cwd) if cwd.startswith("link") else cwd
-    record = {"type": "session", "at": 1.0, "cwd": written}
+    recorded_cwd = str(stage.root / cwd) if cwd.startswith("link") else cwd
+    record = {"type": "session", "at": 1.0, "cwd": recorded_cwd}
     (directory / "old.jsonl").write_text(json.dumps(record) + "\n")
     assert _ids(stage, "-a", "--cwd", "work") == (["old"] if cwd.startswith("link") else [])
 
@@ -130,7 +131,7 @@ def test_json_has_the_fields_of_the_reference(stage: DemoStage) -> None:
     assert session["cost_usd"] is None
 
 
-def test_what_is_wrong_goes_to_standard_error_and_into_json(stage: DemoStage) -> None:
+def test_problems_go_to_standard_error_and_into_json(stage: DemoStage) -> None:
     puppet = stage.start()
     puppet.do("work")
     live = stage.records(puppet)[0]
@@ -151,8 +152,9 @@ def test_what_is_wrong_goes_to_standard_error_and_into_json(stage: DemoStage) ->
     ]
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize("columns", [1, 7, 20, 40, 60, 80, 120, 300])
-def test_rows_fit_the_terminal_whatever_is_in_them(stage: DemoStage, columns: int) -> None:
+def test_rows_with_any_text_fit_the_terminal(stage: DemoStage, columns: int) -> None:
     puppet = stage.start(stage.work / hostile.WIDE / "\x1b[31m\n\u202e")
     puppet.do("work")
     hostile.poison(stage, puppet)
@@ -161,7 +163,7 @@ def test_rows_fit_the_terminal_whatever_is_in_them(stage: DemoStage, columns: in
     ran = agentctl_on_a_terminal(stage, "list", columns=columns)
     rows = COLOUR.sub("", ran.out).splitlines()
     assert len(rows) == 3
-    assert all(width(row) <= columns for row in rows), rows
+    assert all(measure_width(row) <= columns for row in rows), rows
     assert hostile.harmful(COLOUR.sub("", ran.out)) == []
     assert columns == 1 or len(rows[0]) > 1
 
@@ -190,7 +192,7 @@ def test_json_carries_hostile_text_intact(stage: DemoStage) -> None:
     assert hostile.harmful(ran.out) == []
 
 
-def test_one_session_a_line(stage: DemoStage) -> None:
+def test_json_has_one_session_per_line(stage: DemoStage) -> None:
     for _ in range(3):
         stage.start()
     lines = agentctl_of(stage, "list", "--json").lines
@@ -203,12 +205,12 @@ def test_one_session_a_line(stage: DemoStage) -> None:
 def test_an_age_alone_is_no_new_picture(
     monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    """Looked at every minute for half an hour, with one change in the middle."""
+    """One look per minute for half an hour, with one change in the middle."""
     minutes = itertools.count(step=60)
     running, idle = (_session(Evidence(claim, "/f", "journal", 0.0)) for claim in ("working", "idle"))
-    looks = iter([Survey([running], [])] * 15 + [Survey([idle], [])] * 15)
+    looks = iter([Selected([running], [])] * 15 + [Selected([idle], [])] * 15)
     monkeypatch.setattr(verb, "REFRESH", 0.0)
-    monkeypatch.setattr(verb, "_found", lambda *_: next(looks))
+    monkeypatch.setattr(queries, "list_sessions", lambda *_: next(looks))
     monkeypatch.setattr(time, "time", lambda: float(next(minutes)))
     with pytest.raises(StopIteration):
         verb.run(verb.parser().parse_args(["--watch"]))
@@ -216,15 +218,17 @@ def test_an_age_alone_is_no_new_picture(
     assert [re.findall("running|idle", picture) for picture in pictures] == [["running"], ["idle"]]
 
 
-def test_a_start_told_a_millisecond_later_is_no_new_picture(
+def test_a_start_time_a_millisecond_later_is_no_new_picture(
     monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     working, idle = (Evidence(claim, "/f", "journal", 0.0) for claim in ("working", "idle"))
     looks = iter(
-        Survey([_session(turn, began)], []) for turn in (working, idle) for began in (1.0, 1.001, 1.002)
+        Selected([_session(turn, began)], [])
+        for turn in (working, idle)
+        for began in (1.0, 1.001, 1.002)
     )
     monkeypatch.setattr(verb, "REFRESH", 0.0)
-    monkeypatch.setattr(verb, "_found", lambda *_: next(looks))
+    monkeypatch.setattr(queries, "list_sessions", lambda *_: next(looks))
     with pytest.raises(StopIteration):
         verb.run(verb.parser().parse_args(["--watch", "--json"]))
     pictures = [json.loads(line) for line in capfd.readouterr().out.splitlines()]
@@ -232,12 +236,12 @@ def test_a_start_told_a_millisecond_later_is_no_new_picture(
     assert pictures[0]["sessions"][0]["evidence"][0]["at"] == "1970-01-01T00:00:01.000Z"
 
 
-def _session(turn: Evidence, began: float = 0.0) -> Session:
+def _session(turn: Evidence, began: float = 0.0) -> WireSession:
     evidence = (Evidence("alive", "proc:1@1", "kernel", began), turn)
-    return Session(Observation("demo", "s", evidence), judge(evidence))
+    return wire_session(Session(Observation("demo", "s", evidence), judge(evidence)))
 
 
-def test_watch_writes_what_changed(stage: DemoStage) -> None:
+def test_watch_writes_a_picture_after_each_change(stage: DemoStage) -> None:
     puppet = stage.start()
     puppet.do("work")
     with started(stage, "list", "--watch") as child:
@@ -251,7 +255,7 @@ def test_watch_writes_what_changed(stage: DemoStage) -> None:
     assert b"\x1b" not in first
 
 
-def test_watching_json_writes_one_line_a_picture(stage: DemoStage) -> None:
+def test_watch_as_json_writes_one_line_per_picture(stage: DemoStage) -> None:
     puppet = stage.start()
     puppet.do("work")
     with started(stage, "list", "--watch", "--json") as child:
@@ -276,17 +280,17 @@ def test_a_watched_screen_keeps_its_height(stage: DemoStage, monkeypatch: pytest
     size = os.terminal_size((20, 6))
     monkeypatch.setattr(os, "get_terminal_size", lambda _: size)
     monkeypatch.setenv("COLUMNS", "20")
-    found = Survey([], [Problem("demo", "broken", "x" * 50)])
-    screen = verb._screen([f"row {n}" for n in range(10)], found)
+    selected = Selected([], [Problem("demo", "broken", "x" * 50)])
+    screen = verb._redraw([f"row {n}" for n in range(10)], selected)
     assert screen.startswith("\x1b[Hrow 0\x1b[K\n")
     assert screen.count("\n") == 5
     assert "… 7 more lines" in screen
-    short = verb._screen(["row 0"], found)
+    short = verb._redraw(["row 0"], selected)
     assert "agentctl: demo: bro…" in short
 
 
-def test_from_any_directory(stage: DemoStage, tmp_path: Path) -> None:
-    """The demo home of the stage is found by environment alone."""
+def test_an_agent_s_home_is_taken_from_its_environment(stage: DemoStage, tmp_path: Path) -> None:
+    """Only the environment of the agent's process names this home."""
     puppet = stage.start(environ={"DEMO_AGENT_HOME": str(tmp_path / "elsewhere")})
     puppet.do("work")
     (session,) = agentctl_of(stage, "list", "--json").json()["sessions"]

@@ -1,7 +1,6 @@
-"""`agentctl logs`, above all with -f: what comes next, until the session ends."""
+"""`agentctl logs`, mainly with -f: the messages that follow, until the session ends."""
 
 import json
-import os
 import re
 import subprocess
 from pathlib import Path
@@ -11,6 +10,7 @@ import pytest
 from agentctl.testing import Puppet
 from agentctl.wire.session import MESSAGE_FIELDS
 from tests.cli import hostile
+from tests.cli.children import count_context_switches, list_open_files
 from tests.fakes.demo import DemoStage
 from tests.running import agentctl_of, read_until, started
 from tests.waiting import until
@@ -21,7 +21,7 @@ def _say(stage: DemoStage, puppet: Puppet, text: str) -> None:
         file.write(json.dumps({"type": "say", "at": 1.0, "role": "assistant", "text": text}) + "\n")
 
 
-def test_everything_that_was_said(stage: DemoStage) -> None:
+def test_all_messages_are_printed(stage: DemoStage) -> None:
     puppet = stage.start(prompt="paint\n\tthe shed")
     _say(stage, puppet, "yes")
     ran = agentctl_of(stage, "logs", puppet.session_id or "")
@@ -31,7 +31,7 @@ def test_everything_that_was_said(stage: DemoStage) -> None:
     )
 
 
-def test_the_last_n(stage: DemoStage) -> None:
+def test_n_selects_the_last_messages(stage: DemoStage) -> None:
     puppet = stage.start()
     for number in range(5):
         _say(stage, puppet, f"line {number}")
@@ -39,7 +39,7 @@ def test_the_last_n(stage: DemoStage) -> None:
     assert [line for line in ran.lines if line.startswith("  ")] == ["  line 3", "  line 4"]
 
 
-def test_json_is_a_message_a_line(stage: DemoStage) -> None:
+def test_json_is_one_message_per_line(stage: DemoStage) -> None:
     puppet = stage.start(prompt="a prompt")
     _say(stage, puppet, hostile.ALL)
     ran = agentctl_of(stage, "logs", puppet.session_id or "", "--json")
@@ -54,15 +54,11 @@ def test_hostile_messages_are_harmless(stage: DemoStage) -> None:
     puppet = stage.start()
     _say(stage, puppet, hostile.ALL)
     ran = agentctl_of(stage, "logs", puppet.session_id or "")
+    assert "\\x1b[31mred" in ran.out
     assert hostile.harmful(ran.out) == []
 
 
-def _context_switches(child: subprocess.Popen[bytes]) -> int:
-    status = Path(f"/proc/{child.pid}/status").read_text()
-    return int(re.findall(r"^voluntary_ctxt_switches:\s+(\d+)", status, re.MULTILINE)[0])
-
-
-def _sleeps_in_poll(child: subprocess.Popen[bytes]) -> bool:
+def _is_asleep(child: subprocess.Popen[bytes]) -> bool:
     stat = Path(f"/proc/{child.pid}/stat").read_text()
     return stat.rpartition(")")[2].split()[0] == "S"
 
@@ -95,12 +91,12 @@ def test_follow_sleeps_while_nothing_happens(stage: DemoStage) -> None:
         read_until(child, b"  begin\n")
         _say(stage, puppet, "one")
         read_until(child, b"  one\n")
-        until(lambda: _sleeps_in_poll(child), "it sleeps")
-        before = _context_switches(child)
+        until(lambda: _is_asleep(child), "it sleeps")
+        before = count_context_switches(child)
         for _ in range(20):  # time passes, measured by another agent's steps
             other.do("work 0.05")
             other.do("rest")
-        assert _context_switches(child) - before <= 1
+        assert count_context_switches(child) - before <= 1
 
 
 def test_follow_as_json(stage: DemoStage) -> None:
@@ -111,7 +107,7 @@ def test_follow_as_json(stage: DemoStage) -> None:
         assert json.loads(read_until(child, b"\n"))["text"] == "two\nlines"
 
 
-def test_following_an_ended_session_ends_at_once(stage: DemoStage) -> None:
+def test_follow_of_an_ended_session_ends_at_once(stage: DemoStage) -> None:
     puppet = stage.start(prompt="begin")
     puppet.kill()
     ran = agentctl_of(stage, "logs", "-f", puppet.session_id or "")
@@ -119,30 +115,19 @@ def test_following_an_ended_session_ends_at_once(stage: DemoStage) -> None:
     assert "  begin" in ran.lines
 
 
-def test_following_from_the_first_word(stage: DemoStage) -> None:
-    """Nothing was said before; with -n 1 nothing is said twice."""
+def test_follow_prints_the_first_message_once(stage: DemoStage) -> None:
+    """There was no message before; with -n 1 none is printed twice."""
     puppet = stage.start()
     stage.records(puppet)[1].write_text("")
     with started(stage, "logs", "-f", "-n", "1", f"pid:{puppet.pid}") as child:
-        until(lambda: "anon_inode:inotify" in _open_files(child), "it watches")
+        until(lambda: "anon_inode:inotify" in list_open_files(child), "it watches")
         _say(stage, puppet, "first")
         _say(stage, puppet, "second")
         out = read_until(child, b"  second\n")
         assert out.count(b"  first\n") == 1
 
 
-def _open_files(child: subprocess.Popen[bytes]) -> list[str]:
-    directory = f"/proc/{child.pid}/fd"
-    found = []
-    for name in os.listdir(directory):
-        try:
-            found.append(os.readlink(f"{directory}/{name}"))
-        except FileNotFoundError:
-            continue
-    return found
-
-
-def test_what_cannot_be_followed_is_said(stage: DemoStage) -> None:
+def test_a_process_without_a_session_cannot_be_followed(stage: DemoStage) -> None:
     puppet = stage.start()
     stage.records(puppet)[0].unlink()  # a process that no session is bound to
     ran = agentctl_of(stage, "logs", "-f", f"pid:{puppet.pid}")

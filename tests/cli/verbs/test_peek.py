@@ -3,7 +3,7 @@
 import json
 import time
 
-from agentctl.text import width
+from agentctl.text import measure_width
 from tests.cli import hostile
 from tests.fakes.demo import DemoStage
 from tests.running import agentctl_of, agentctl_on_a_terminal
@@ -17,7 +17,7 @@ def _say(stage: DemoStage, session_id: str | None, *texts: object) -> None:
             file.write(json.dumps(record) + "\n")
 
 
-def test_the_last_things_said(stage: DemoStage) -> None:
+def test_the_last_messages_are_printed(stage: DemoStage) -> None:
     puppet = stage.start(prompt="paint the shed")
     puppet.do("work")
     _say(stage, puppet.session_id, *(f"line {n}" for n in range(9)))
@@ -36,16 +36,16 @@ def test_long_messages_are_cut_to_a_few_lines_that_fit(stage: DemoStage) -> None
     _say(stage, puppet.session_id, "\n".join("漢字" * 90 for _ in range(7)))
     ran = agentctl_on_a_terminal(stage, "peek", puppet.session_id or "", NO_COLOR="1", columns=40)
     body = ran.lines[-7:]
-    assert all(width(line) <= 40 for line in body)
+    assert all(measure_width(line) <= 40 for line in body)
     assert body[-1] == "  … 1 more line"
 
 
-def test_nothing_said_yet(stage: DemoStage) -> None:
+def test_a_session_without_messages(stage: DemoStage) -> None:
     puppet = stage.start()
     stage.records(puppet)[1].write_text("")
     ran = agentctl_of(stage, "peek", puppet.session_id or "")
     assert ran.code == 0
-    assert ran.lines[-1] == "nothing said yet"
+    assert ran.lines[-1] == "no message yet"
 
 
 def test_hostile_messages_are_harmless(stage: DemoStage) -> None:

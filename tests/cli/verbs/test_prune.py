@@ -1,4 +1,4 @@
-"""`agentctl prune`: what goes is told with its reason; 1 where something could not go."""
+"""`agentctl prune`: it prints each removal with its reason, and exits with 1 if one failed."""
 
 import os
 import time
@@ -11,20 +11,20 @@ from tests.ending import kill
 from tests.fakes.demo import DemoStage
 from tests.running import agentctl_of
 
-ME = proc.read_process(os.getpid(), proc.boot_id()).identity
+ME = proc.read_process(os.getpid(), proc.read_boot_id()).identity
 
 
 def _notes(stage: DemoStage) -> str:
     return f"{stage.root}/state/state.db"
 
 
-def _ended(stage: DemoStage, launch_id: str, days: float) -> None:
+def _add_ended_launch(stage: DemoStage, launch_id: str, days: float) -> None:
     dead = ME._replace(start=ME.start - 1)
-    launch_writes.begin(_notes(stage), Launch(launch_id, dead, cwd=str(stage.work)))
+    launch_writes.begin_launch(_notes(stage), Launch(launch_id, dead, cwd=str(stage.work)))
     launch_writes.claim_end(_notes(stage), launch_id, Exit(0, time.time() - days * 86400, ""))
 
 
-def test_nothing_to_prune_and_nothing_made(stage: DemoStage) -> None:
+def test_without_notes_prune_creates_nothing(stage: DemoStage) -> None:
     ran = agentctl_of(stage, "prune")
     assert (ran.code, ran.out, ran.err) == (0, "nothing to prune\n", "")
     assert agentctl_of(stage, "prune", "--dry-run", "--json").json() == {
@@ -36,23 +36,23 @@ def test_nothing_to_prune_and_nothing_made(stage: DemoStage) -> None:
     assert not (stage.root / "state").exists()
 
 
-def test_what_it_says(stage: DemoStage) -> None:
-    _ended(stage, "0123456789ab", 8)
+def test_each_removal_is_printed_with_its_reason(stage: DemoStage) -> None:
+    _add_ended_launch(stage, "0123456789ab", 8)
     work = stage.work.resolve()
     dry = agentctl_of(stage, "prune", "--dry-run")
     assert dry.lines == [
         f"would remove the lock on {work}: launch 0123456789ab, pid {ME.pid} is gone",
-        "would forget launch 0123456789ab: ended 8d ago",
+        "would delete launch 0123456789ab: ended 8d ago",
     ]
     assert agentctl_of(stage, "prune").lines == [
         f"removed the lock on {work}: launch 0123456789ab, pid {ME.pid} is gone",
-        "forgot launch 0123456789ab: ended 8d ago",
+        "deleted launch 0123456789ab: ended 8d ago",
     ]
     assert agentctl_of(stage, "prune").lines == ["nothing to prune"]
 
 
-def test_flag_before_environment_before_file(stage: DemoStage) -> None:
-    _ended(stage, "0123456789ab", 2)
+def test_a_flag_wins_over_the_environment_and_that_over_the_file(stage: DemoStage) -> None:
+    _add_ended_launch(stage, "0123456789ab", 2)
     (stage.root / "state" / "config.toml").write_text('[launches]\nttl = "1d"\n')
 
     def would(*words: str, **environ: str) -> list[str]:
@@ -64,7 +64,7 @@ def test_flag_before_environment_before_file(stage: DemoStage) -> None:
     assert would("--ttl", "1h", AGENTCTL_LAUNCH_TTL="3d") == ["lock", "launch"]
 
 
-def test_notes_that_cannot_be_read(stage: DemoStage) -> None:
+def test_unreadable_notes_are_an_error(stage: DemoStage) -> None:
     (stage.root / "state").mkdir()
     (stage.root / "state" / "state.db").write_text("rubbish\n" * 500)
     ran = agentctl_of(stage, "prune")
@@ -72,8 +72,8 @@ def test_notes_that_cannot_be_read(stage: DemoStage) -> None:
     assert "not a database" in ran.err
 
 
-def test_a_shim_that_was_killed(stage: DemoStage) -> None:
-    """A real launch: its shim dies, then its agent, and nobody was there to run its hook."""
+def test_the_hook_of_a_killed_shim_runs(stage: DemoStage) -> None:
+    """A real launch: its shim dies before its agent, so no process was left to run its hook."""
     hook = f"echo $AGENTCTL_OUTCOME >> {stage.root}/ran"
     ran = agentctl_of(
         stage, "launch", "demo", "-p", "work 600", "--cwd", str(stage.work), "--on-complete", hook
@@ -86,12 +86,12 @@ def test_a_shim_that_was_killed(stage: DemoStage) -> None:
     assert [s.verdict.status for s in stage.survey().sessions] == ["running"]
     for process in stage.processes():
         kill(process.identity)
-    [note] = launches.recorded(_notes(stage))
-    told = agentctl_of(stage, "prune").lines
-    assert f"finished launch {note.id}: its shim was killed: its on-complete hook was due" in told
+    [note] = launches.read_launches(_notes(stage))
+    lines = agentctl_of(stage, "prune").lines
+    assert f"finished launch {note.id}: its shim was killed: its on-complete hook was due" in lines
     assert (stage.root / "ran").read_text() == "killed\n"
     assert agentctl_of(stage, "prune").lines == ["nothing to prune"]
     assert [line.split(":")[0] for line in agentctl_of(stage, "prune", "--ttl", "0s").lines] == [
-        f"forgot launch {note.id}"
+        f"deleted launch {note.id}"
     ]
     assert (stage.root / "ran").read_text() == "killed\n"

@@ -19,34 +19,34 @@ from tests.running import Ran, agentctl_of, environ_of
 from tests.waiting import until
 
 
-def _launched(stage: DemoStage, *words: str) -> str:
+def _launch_session(stage: DemoStage, *words: str) -> str:
     ran = agentctl_of(stage, "launch", "demo", "--cwd", str(stage.work), *words)
     assert (ran.code, ran.err) == (0, "")
     return ran.out.strip()
 
 
-def _ended(stage: DemoStage, *words: str) -> str:
-    """A session that we launched, and that is over."""
-    session_id = _launched(stage, "-p", "exit 0", *words)
+def _launch_to_its_end(stage: DemoStage, *words: str) -> str:
+    """Launch a session, wait for its end, and return its id."""
+    session_id = _launch_session(stage, "-p", "exit 0", *words)
     until(lambda: _session(stage, session_id)["exit_code"] == 0, "it is over")
     until(lambda: stage.processes() == [], "its shim has left")
     return session_id
 
 
 def _session(stage: DemoStage, session_id: str) -> dict[str, Any]:
-    [found] = agentctl_of(stage, "status", session_id, "--json").json()["sessions"]
-    told: dict[str, Any] = found
-    return told
+    session: dict[str, Any]
+    [session] = agentctl_of(stage, "status", session_id, "--json").json()["sessions"]
+    return session
 
 
-def _said(stage: DemoStage, session_id: str) -> list[str]:
+def _read_messages(stage: DemoStage, session_id: str) -> list[str]:
     journal = stage.home / ".demo-agent" / "sessions" / f"{session_id}.jsonl"
     records = (json.loads(line) for line in journal.read_text().splitlines())
     return [str(record["text"]) for record in records if record["type"] == "say"]
 
 
 def _program(stage: DemoStage, script: str) -> dict[str, str]:
-    """Run instead of the agent, with the agent's words: -P -m MODULE --resume ID -"""
+    """Return an environ that runs this script as the agent, with the words -P -m MODULE --resume ID -"""
     path = stage.root / "program"
     path.write_text(f"#!/bin/sh\n{script}\n")
     path.chmod(0o755)
@@ -54,27 +54,27 @@ def _program(stage: DemoStage, script: str) -> dict[str, str]:
 
 
 def _kill(stage: DemoStage, session_id: str) -> None:
-    owner = stage.session(session_id).seen.owner
+    owner = stage.session(session_id).observation.owner
     assert owner is not None
     kill(owner.identity)
 
 
 def test_the_same_session_goes_on_in_its_own_directory(stage: DemoStage) -> None:
-    session_id = _ended(stage)
+    session_id = _launch_to_its_end(stage)
     ran = agentctl_of(stage, "resume", session_id[:8], "hang, and on")
     assert (ran.code, ran.out, ran.err) == (0, f"{session_id}\n", "")
     session = _session(stage, session_id)
     assert session["status"] == "running"
-    owner = stage.session(session_id).seen.owner
+    owner = stage.session(session_id).observation.owner
     assert owner is not None
     assert owner.cwd == str(stage.work)  # and not where we were
-    assert _said(stage, session_id) == ["exit 0", "hang, and on"]
+    assert _read_messages(stage, session_id) == ["exit 0", "hang, and on"]
     assert [row["id"] for row in agentctl_of(stage, "list", "-a", "--json").json()["sessions"]] == [
         session_id
     ]
 
 
-def test_one_that_we_did_not_launch(stage: DemoStage) -> None:
+def test_a_session_that_we_did_not_launch_is_resumed(stage: DemoStage) -> None:
     puppet = stage.start()
     puppet.do("rest")
     puppet.finish()
@@ -89,7 +89,7 @@ def test_labels_and_hooks_stay(stage: DemoStage) -> None:
     log = stage.root / "log"
     hook = f"echo $AGENTCTL_EXIT_CODE $AGENTCTL_GROUP >> {log}"
     words = ("--name", "n", "--group", "g", "--meta", "a=1", "--meta", "b=1", "--on-complete", hook)
-    session_id = _ended(stage, *words)
+    session_id = _launch_to_its_end(stage, *words)
     agentctl_of(stage, "resume", session_id, "hang", "--meta", "b=2", "--meta", "c=3")
     note = _session(stage, session_id)["launch"]
     assert (note["name"], note["group"], note["on_complete"]) == ("n", "g", hook)
@@ -101,26 +101,26 @@ def test_labels_and_hooks_stay(stage: DemoStage) -> None:
 
 
 def test_a_quick_end_is_no_failure(stage: DemoStage) -> None:
-    session_id = _ended(stage)
+    session_id = _launch_to_its_end(stage)
     for code in range(3):
         ran = agentctl_of(stage, "resume", session_id, "exit 0")
         assert (ran.code, ran.out, ran.err) == (0, f"{session_id}\n", ""), code
-    assert _said(stage, session_id) == ["exit 0"] * 4
+    assert _read_messages(stage, session_id) == ["exit 0"] * 4
 
 
-def test_a_living_one_is_refused(stage: DemoStage) -> None:
-    session_id = _launched(stage, "-p", "hang")
+def test_a_live_session_is_refused(stage: DemoStage) -> None:
+    session_id = _launch_session(stage, "-p", "hang")
     pid = _session(stage, session_id)["pid"]
     for words in ((), ("--force",)):
         ran = agentctl_of(stage, "resume", session_id, "go on", *words)
         assert (ran.code, ran.out) == (4, "")
         assert f"pid {pid} runs it" in ran.err
         assert f"agentctl stop {session_id}" in ran.err
-    assert _said(stage, session_id) == ["hang"]
+    assert _read_messages(stage, session_id) == ["hang"]
 
 
-def test_of_two_at_once_one_goes_on(stage: DemoStage) -> None:
-    session_id = _ended(stage)
+def test_of_two_resumes_at_once_one_succeeds(stage: DemoStage) -> None:
+    session_id = _launch_to_its_end(stage)
     words = [sys.executable, "-m", "agentctl", "resume", session_id, "hang"]
     both = [
         subprocess.Popen(
@@ -130,14 +130,14 @@ def test_of_two_at_once_one_goes_on(stage: DemoStage) -> None:
     ]
     for each in both:
         each.communicate(timeout=60)
-    # refused by the lock, or because the other's process is there and has not said yet what it runs
+    # refused by the lock, or because the session of the other's process is not known yet
     assert sorted(each.returncode for each in both) in ([0, 4], [0, 5])
-    assert _said(stage, session_id) == ["exit 0", "hang"]
+    assert _read_messages(stage, session_id) == ["exit 0", "hang"]
 
 
-def test_whether_it_has_ended_must_be_known(stage: DemoStage) -> None:
-    """A process of the agent that has told nobody which session it runs: it may be this one."""
-    session_id = _ended(stage)
+def test_a_session_that_may_be_alive_is_refused(stage: DemoStage) -> None:
+    """A process of the agent whose session is not known may run this one."""
+    session_id = _launch_to_its_end(stage)
     puppet = stage.start()
     (stage.home / ".demo-agent" / "live" / f"{puppet.pid}.json").unlink()
     journal = stage.home / ".demo-agent" / "sessions" / f"{session_id}.jsonl"
@@ -146,19 +146,20 @@ def test_whether_it_has_ended_must_be_known(stage: DemoStage) -> None:
     assert _session(stage, session_id)["status"] == "unknown"
     ran = agentctl_of(stage, "resume", session_id, "go on")
     assert (ran.code, ran.out) == (5, "")
-    assert f"whether {session_id} has ended cannot be told" in ran.err
+    assert f"cannot tell whether {session_id} has ended" in ran.err
     assert f"agentctl why {session_id}" in ran.err
 
 
-def test_no_such_session(stage: DemoStage) -> None:
+def test_an_unknown_session_is_not_found(stage: DemoStage) -> None:
     ran = agentctl_of(stage, "resume", "4f2a", "go on")
     assert (ran.code, ran.out) == (3, "")
     assert "no session '4f2a'" in ran.err
     assert agentctl_of(stage, "resume", "", "go on").code == 2
 
 
+@pytest.mark.few(4)
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "message"),
     [
         ([], "no prompt"),
         ([" "], "no prompt"),
@@ -171,51 +172,54 @@ def test_no_such_session(stage: DemoStage) -> None:
         (["one", "--env", "x"], "not a pair"),
     ],
 )
-def test_words_that_are_off(stage: DemoStage, words: list[str], said: str) -> None:
-    session_id = _ended(stage)
+def test_wrong_words_are_usage_errors(stage: DemoStage, words: list[str], message: str) -> None:
+    session_id = _launch_to_its_end(stage)
     ran = agentctl_of(stage, "resume", session_id, *words)
     assert (ran.code, ran.out) == (2, "")
-    assert said in ran.err
-    assert _said(stage, session_id) == ["exit 0"]
+    assert message in ran.err
+    assert _read_messages(stage, session_id) == ["exit 0"]
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("words", [["-p", "--hang, so"], ["--prompt-file", "message"], ["-"]])
-def test_a_message_however_it_comes(stage: DemoStage, words: list[str]) -> None:
-    session_id = _ended(stage)
+def test_a_message_is_read_from_an_option_a_file_or_standard_input(
+    stage: DemoStage, words: list[str]
+) -> None:
+    session_id = _launch_to_its_end(stage)
     (stage.root / "message").write_text("--hang, so")
-    done = subprocess.run(
+    child = subprocess.run(
         [sys.executable, "-m", "agentctl", "resume", session_id, *words, "--", "--steps"],
         env=environ_of(stage), cwd=stage.root, input=b"--hang, so", capture_output=True, timeout=60,
         check=False,
     )  # fmt: skip
-    assert (done.returncode, done.stderr) == (0, b"")
-    assert _said(stage, session_id)[-1] == "--hang, so"
+    assert (child.returncode, child.stderr) == (0, b"")
+    assert _read_messages(stage, session_id)[-1] == "--hang, so"
 
 
 def test_a_dry_run_starts_nothing(stage: DemoStage) -> None:
-    session_id = _ended(stage)
+    session_id = _launch_to_its_end(stage)
     ran = agentctl_of(stage, "resume", session_id, "hang", "--dry-run", "--json")
     [plan] = ran.json()["launches"]
     assert plan["command"][4:6] == ["--resume", session_id]
     assert plan["cwd"] == str(stage.work)
-    shown = agentctl_of(stage, "resume", session_id, "hang", "--dry-run").out
-    assert "--resume" in shown
-    assert f"session id  {session_id}\n" in shown
+    out = agentctl_of(stage, "resume", session_id, "hang", "--dry-run").out
+    assert "--resume" in out
+    assert f"session id  {session_id}\n" in out
     assert stage.processes() == []
-    assert _said(stage, session_id) == ["exit 0"]
+    assert _read_messages(stage, session_id) == ["exit 0"]
 
 
-def test_its_directory_is_gone(stage: DemoStage) -> None:
-    session_id = _ended(stage)
+def test_a_missing_directory_is_refused(stage: DemoStage) -> None:
+    session_id = _launch_to_its_end(stage)
     stage.work.rmdir()
     ran = agentctl_of(stage, "resume", session_id, "hang")
     assert (ran.code, ran.out) == (4, "")
     assert f"its directory is gone: {stage.work}" in ran.err
-    assert _said(stage, session_id) == ["exit 0"]
+    assert _read_messages(stage, session_id) == ["exit 0"]
 
 
-def test_its_directory_is_not_known(stage: DemoStage) -> None:
-    """It is not guessed: some agents hang, others begin a new session, where the old one never was."""
+def test_an_unknown_directory_is_refused(stage: DemoStage) -> None:
+    """The directory is not guessed: in a wrong one some agents hang, others begin a new session."""
     puppet = stage.start()
     puppet.do("rest")
     puppet.finish()
@@ -223,13 +227,13 @@ def test_its_directory_is_not_known(stage: DemoStage) -> None:
     journal.write_text("".join(journal.read_text().splitlines(keepends=True)[1:]))
     ran = agentctl_of(stage, "resume", puppet.session_id or "", "hang")
     assert (ran.code, ran.out) == (5, "")
-    assert f"where {puppet.session_id} was is not known" in ran.err
+    assert f"the directory of {puppet.session_id} is not known" in ran.err
     assert stage.processes() == []
 
 
-def test_its_directory_is_held_by_another(stage: DemoStage) -> None:
-    session_id = _ended(stage)
-    other = _launched(stage, "-p", "hang")
+def test_a_directory_in_use_is_refused_without_force(stage: DemoStage) -> None:
+    session_id = _launch_to_its_end(stage)
+    other = _launch_session(stage, "-p", "hang")
     ran = agentctl_of(stage, "resume", session_id, "hang")
     assert (ran.code, ran.out) == (4, "")
     assert other in ran.err
@@ -237,25 +241,26 @@ def test_its_directory_is_held_by_another(stage: DemoStage) -> None:
     assert (ran.code, ran.out) == (0, f"{session_id}\n")
 
 
-def _failed(stage: DemoStage, session_id: str, environ: dict[str, str]) -> Ran:
-    """A resume that fails, and loses nothing."""
-    before, journal = _session(stage, session_id), _said(stage, session_id)
+def _fail_to_resume(stage: DemoStage, session_id: str, environ: dict[str, str]) -> Ran:
+    """Run a resume that fails, and check that nothing was lost."""
+    before, journal = _session(stage, session_id), _read_messages(stage, session_id)
     ran = agentctl_of(stage, "resume", session_id, "go on", "--name", "another", **environ)
     assert (ran.code, ran.out) == (1, "")
     until(lambda: stage.processes() == [], "every process has left")
     assert _session(stage, session_id) == before
     assert before["exit_code"] == 0
     assert before["launch"]["name"] == "n"
-    assert _said(stage, session_id) == journal
-    notes = paths.notes_file(stage.environ["AGENTCTL_HOME"])
-    [note] = launches.recorded(notes)
-    assert [path.name for path in Path(launches.folder(notes, "x")).parent.iterdir()] == [note.id]
-    assert locks.held(notes) == []
+    assert _read_messages(stage, session_id) == journal
+    notes = paths.database_file(stage.environ["AGENTCTL_HOME"])
+    [note] = launches.read_launches(notes)
+    assert [path.name for path in Path(launches.launch_folder(notes, "x")).parent.iterdir()] == [note.id]
+    assert locks.list_held(notes) == []
     return ran
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(
-    ("script", "said"),
+    ("script", "message"),
     [
         ("echo not logged in >&2; exit 7", "exit code 7"),
         ("kill -9 $$", "signal 9"),
@@ -264,20 +269,20 @@ def _failed(stage: DemoStage, session_id: str, environ: dict[str, str]) -> Ran:
         ('echo "$4"; echo why >&2; exit 3', "exit code 3"),
     ],
 )
-def test_a_failed_one_loses_nothing(stage: DemoStage, script: str, said: str) -> None:
-    session_id = _ended(stage, "--name", "n")
-    ran = _failed(stage, session_id, _program(stage, script))
-    assert f"demo ended while it was being launched: {said}" in ran.err
+def test_a_failed_resume_loses_nothing(stage: DemoStage, script: str, message: str) -> None:
+    session_id = _launch_to_its_end(stage, "--name", "n")
+    ran = _fail_to_resume(stage, session_id, _program(stage, script))
+    assert f"demo ended while it was being launched: {message}" in ran.err
 
 
-def test_a_program_that_is_gone_loses_nothing(stage: DemoStage) -> None:
-    session_id = _ended(stage, "--name", "n")
-    ran = _failed(stage, session_id, {"AGENTCTL_ADAPTER_DEMO_BINARY": "/no/such/agent"})
+def test_a_missing_program_loses_nothing(stage: DemoStage) -> None:
+    session_id = _launch_to_its_end(stage, "--name", "n")
+    ran = _fail_to_resume(stage, session_id, {"AGENTCTL_ADAPTER_DEMO_BINARY": "/no/such/agent"})
     assert "cannot run /no/such/agent" in ran.err
 
 
-def test_without_our_notes_it_goes_on_all_the_same(stage: DemoStage) -> None:
-    session_id = _ended(stage, "--name", "n")
+def test_a_session_without_our_notes_is_resumed(stage: DemoStage) -> None:
+    session_id = _launch_to_its_end(stage, "--name", "n")
     shutil.rmtree(stage.environ["AGENTCTL_HOME"])
     ran = agentctl_of(stage, "resume", session_id, "hang")
     assert (ran.code, ran.out, ran.err) == (0, f"{session_id}\n", "")

@@ -28,10 +28,10 @@ def test_all_facts_of_one_session(stage: DemoStage) -> None:
     assert facts["prompt"] == "paint the shed"
     assert facts["tokens"] == "input 100, output 10"
     assert facts["transcript"] == f"~/.demo-agent/sessions/{puppet.session_id}.jsonl"
-    assert "exit code" not in facts  # nobody knows one
+    assert "exit code" not in facts  # none is known
 
 
-def test_after_its_end(stage: DemoStage) -> None:
+def test_an_ended_session_has_an_outcome_and_no_process(stage: DemoStage) -> None:
     puppet = stage.start()
     puppet.do("work")
     puppet.kill()
@@ -48,12 +48,12 @@ def test_a_process_without_a_session(stage: DemoStage) -> None:
     assert facts["status"].startswith("running (activity unknown)")
 
 
-def test_labels(stage: DemoStage) -> None:
+def test_labels_are_shown(stage: DemoStage) -> None:
     puppet = stage.start()
     note = Launch(
         "1", puppet.identity, puppet.session_id, "my name", "my group", "my spec", (("ticket", "42"),)
     )
-    launch_writes.begin(paths.notes_file(stage.environ["AGENTCTL_HOME"]), note)
+    launch_writes.begin_launch(paths.database_file(stage.environ["AGENTCTL_HOME"]), note)
     facts = _facts(agentctl_of(stage, "status", puppet.session_id or "").out)
     assert (facts["name"], facts["group"], facts["spec"]) == ("my name", "my group", "my spec")
     assert facts["meta ticket"] == "42"

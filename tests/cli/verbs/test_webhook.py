@@ -1,4 +1,4 @@
-"""`agentctl webhook`: which deed, and what each refuses."""
+"""`agentctl webhook`: its commands, and wrong usage of each."""
 
 import pytest
 
@@ -7,24 +7,24 @@ from tests.running import agentctl_of
 
 
 @pytest.mark.parametrize(
-    ("words", "told"),
+    ("words", "message"),
     [
-        (("frob",), "webhook knows no 'frob'"),
-        (("list", "x"), "too many words"),
-        (("test", "a", "b"), "too many words"),
-        (("retry", "--all"), "--all is for webhook list"),
-        (("test", "--dead"), "--dead is for webhook retry"),
-        (("retry", "x", "--dead"), "not both"),
+        (("frob",), "unknown command 'webhook frob'"),
+        (("list", "x"), "unrecognized arguments: x"),
+        (("test", "a", "b"), "unrecognized arguments: b"),
+        (("retry", "--all"), "webhook retry takes no --all"),
+        (("test", "--dead"), "webhook test takes no --dead"),
+        (("retry", "x", "--dead"), "ID and --dead exclude each other"),
     ],
 )
-def test_usage(stage: DemoStage, words: tuple[str, ...], told: str) -> None:
+def test_usage(stage: DemoStage, words: tuple[str, ...], message: str) -> None:
     ran = agentctl_of(stage, "webhook", *words)
     assert (ran.code, ran.out) == (2, "")
-    assert told in ran.err
+    assert message in ran.err
     assert not (stage.root / "state").exists()
 
 
-def test_alone_it_lists(stage: DemoStage) -> None:
+def test_without_a_command_it_lists(stage: DemoStage) -> None:
     ran = agentctl_of(stage, "webhook")
     assert ran.code == 0
     assert ran.out.startswith("no webhook is configured")

@@ -1,15 +1,11 @@
 """`agentctl why`."""
 
-from agentctl.cli.answer import Screen
-from agentctl.cli.verbs import why
-from agentctl.truth.judge import judge
-from agentctl.truth.model import Evidence, Observation, Session
 from tests.cli import hostile
 from tests.fakes.demo import DemoStage
 from tests.running import agentctl_in, agentctl_of, environ_of
 
 
-def test_the_evidence_with_its_addresses(stage: DemoStage) -> None:
+def test_evidence_is_shown_with_its_addresses(stage: DemoStage) -> None:
     puppet = stage.start()
     puppet.do("ask")
     ran = agentctl_of(stage, "why", puppet.session_id or "")
@@ -23,7 +19,7 @@ def test_the_evidence_with_its_addresses(stage: DemoStage) -> None:
     assert ran.lines[-2:] == ["not known", "  tokens, cost"]
 
 
-def test_killed_is_the_kernel_s_word(stage: DemoStage) -> None:
+def test_a_kill_is_shown_as_evidence_of_the_kernel(stage: DemoStage) -> None:
     puppet = stage.start()
     puppet.do("work")
     puppet.kill()
@@ -31,20 +27,6 @@ def test_killed_is_the_kernel_s_word(stage: DemoStage) -> None:
     assert ran.lines[0].endswith("  demo  killed")
     assert "  kernel   gone " in ran.out
     assert "exit code" in ran.lines[-1]
-
-
-def test_what_was_overruled_and_what_is_not_trusted() -> None:
-    alive = Evidence("alive", "proc:1@1", "kernel")
-    working = Evidence("working", "/record", "record", detail="")
-    idle = Evidence("idle", "/journal@7", "journal")
-    odd = Evidence("waiting", "/odd", "record", trusted=False, note="a word we do not know")
-    pieces = (alive, working, idle, odd)
-    screen = Screen(80, colour=False, home=None, now=0.0)
-    shown = why.lines(Session(Observation("demo", "s", pieces), judge(pieces)), screen)
-    text = "\n".join(shown)
-    assert text.index("decided by") < text.index("/record") < text.index("overruled")
-    assert text.index("overruled") < text.index("/journal@7")
-    assert "/odd  not trusted" in text
 
 
 def test_hostile_evidence_is_harmless(stage: DemoStage) -> None:
@@ -57,7 +39,7 @@ def test_hostile_evidence_is_harmless(stage: DemoStage) -> None:
     assert len(ran.lines) == 11
 
 
-def test_json_carries_it_intact(stage: DemoStage) -> None:
+def test_json_carries_hostile_evidence_intact(stage: DemoStage) -> None:
     puppet = stage.start()
     puppet.do("work")
     hostile.poison(stage, puppet)

@@ -1,4 +1,4 @@
-"""Who looks after the files by which the daemon is found."""
+"""The guard of the files by which clients find the daemon."""
 
 import shutil
 import threading
@@ -11,26 +11,26 @@ from agentctl.daemon.parts.guard import Guard
 from tests.waiting import DEADLINE
 
 
-def test_it_looks_at_once_and_whenever_a_file_goes(
+def test_it_looks_at_once_and_when_a_file_is_deleted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(guard, "SLOW", 3600.0)  # what it sees, it was told
+    monkeypatch.setattr(guard, "SLOW", 3600.0)  # it is woken by the file
     home = tmp_path / "state"
     home.mkdir()
     files = [home / "daemon.lock", home / "daemon.sock"]
     for file in files:
         file.write_text("")
-    looked = threading.Semaphore(0)
+    calls = threading.Semaphore(0)
 
     def look() -> None:
-        looked.release()
+        calls.release()
 
     part = Guard(tuple(map(str, files)), look)
     part.start()
-    assert looked.acquire(timeout=DEADLINE)
+    assert calls.acquire(timeout=DEADLINE)
     files[1].unlink()
-    assert looked.acquire(timeout=DEADLINE)
-    while looked.acquire(timeout=0.1):  # until it is quiet
+    assert calls.acquire(timeout=DEADLINE)
+    while calls.acquire(timeout=0.1):  # until it is quiet
         pass
     part.stop()
     shutil.rmtree(home)

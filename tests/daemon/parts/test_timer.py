@@ -1,4 +1,4 @@
-"""The clock fires what is due, when it is due, and nothing that hangs holds it."""
+"""The timer fires a fuse when it is due, and no fuse that hangs delays another."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ import pytest
 
 from agentctl import paths
 from agentctl.daemon.parts import timer
-from agentctl.daemon.parts.timer import Clock
-from agentctl.daemon.wake import Wake
+from agentctl.daemon.parts.timer import Timer
+from agentctl.daemon.parts.worker import FileWaiter
 from agentctl.errors import SourceError
 from agentctl.fuses import fire, run
 from agentctl.state import fuses, journal
-from agentctl.state.fuse import Action, Fuse
+from agentctl.state.fuses import Action, Fuse
 from tests.running import SOURCES
 from tests.waiting import until
 
@@ -29,104 +29,106 @@ def home(tmp_path: Path) -> Iterator[str]:
     (tmp_path / "state").mkdir()
     (tmp_path / "work").mkdir()
     yield str(tmp_path / "state")
-    (tmp_path / "work" / "go").touch()  # lets go of what hangs
+    (tmp_path / "work" / "go").touch()  # ends the commands that hang
 
 
 @pytest.fixture
-def ticking(home: str) -> Iterator[Clock]:
-    made = Clock(home)
-    made.start()
-    yield made
-    made.stop()
+def started_timer(home: str) -> Iterator[Timer]:
+    timer_part = Timer(home)
+    timer_part.start()
+    yield timer_part
+    timer_part.stop()
 
 
-def lit(home: str, *actions: Action, seconds: float = 0.0) -> Fuse:
+def set_fuse(home: str, *actions: Action, seconds: float = 0.0) -> Fuse:
     work = str(Path(home).parent / "work")
-    return fuses.light(paths.notes_file(home), actions, seconds, directory=work, cwd=work)
+    return fuses.set_fuse(paths.database_file(home), actions, seconds, directory=work, cwd=work)
 
 
-def told(home: str) -> list[str]:
-    return [event.type for event in journal.after(paths.notes_file(home), 0)]
+def read_event_types(home: str) -> list[str]:
+    return [event.type for event in journal.read_after(paths.database_file(home), 0)]
 
 
-def test_what_is_overdue_at_the_start_is_fired_once(home: str) -> None:
-    lit(home, EMIT)
-    lit(home, EMIT, seconds=600)
-    made = Clock(home)
-    made.start()
-    until(lambda: "fuse.fired" in told(home), "it fires")
-    made.stop()
-    assert told(home).count("fuse.fired") == 1
-    again = Clock(home)
+def test_a_fuse_overdue_at_the_start_fires_once(home: str) -> None:
+    set_fuse(home, EMIT)
+    set_fuse(home, EMIT, seconds=600)
+    timer_part = Timer(home)
+    timer_part.start()
+    until(lambda: "fuse.fired" in read_event_types(home), "it fires")
+    timer_part.stop()
+    assert read_event_types(home).count("fuse.fired") == 1
+    again = Timer(home)
     again.start()
     until(lambda: again.status()["burning"] == 1, "it has looked")
     again.stop()
-    assert told(home).count("fuse.fired") == 1
+    assert read_event_types(home).count("fuse.fired") == 1
 
 
-def test_one_that_is_lit_while_it_waits(home: str, ticking: Clock) -> None:
-    until(lambda: ticking.status()["burning"] == 0, "it has looked")
-    lit(home, EMIT, seconds=0.3)
-    until(lambda: "fuse.fired" in told(home), "it fires")
-    until(lambda: ticking.status()["next_due_at"] is None, "none is left")
+def test_a_fuse_set_while_the_timer_waits_fires(home: str, started_timer: Timer) -> None:
+    until(lambda: started_timer.status()["burning"] == 0, "it has looked")
+    set_fuse(home, EMIT, seconds=0.3)
+    until(lambda: "fuse.fired" in read_event_types(home), "it fires")
+    until(lambda: started_timer.status()["next_due_at"] is None, "none is left")
 
 
-def test_one_that_is_extended_or_cancelled_is_not_fired(home: str, ticking: Clock) -> None:
-    first, second = lit(home, EMIT, seconds=0.5), lit(home, EMIT, seconds=0.5)
-    fuses.extend(paths.notes_file(home), first.id, 600, anew=True)
-    fuses.cancel(paths.notes_file(home), second.id, "")
-    last = lit(home, EMIT, seconds=0.8)
-    until(lambda: "fuse.fired" in told(home), "the last one fires")
-    until(lambda: ticking.status()["burning"] == 1, "the first burns")
-    states = {each.id: each.state for each in fuses.recorded(paths.notes_file(home))}
+def test_an_extended_or_cancelled_fuse_does_not_fire(home: str, started_timer: Timer) -> None:
+    first, second = set_fuse(home, EMIT, seconds=0.5), set_fuse(home, EMIT, seconds=0.5)
+    fuses.extend_fuse(paths.database_file(home), first.id, 600, from_now=True)
+    fuses.cancel_fuse(paths.database_file(home), second.id, "")
+    last = set_fuse(home, EMIT, seconds=0.8)
+    until(lambda: "fuse.fired" in read_event_types(home), "the last one fires")
+    until(lambda: started_timer.status()["burning"] == 1, "the first is still set")
+    states = {each.id: each.state for each in fuses.list_fuses(paths.database_file(home))}
     assert states == {first.id: "burning", second.id: "cancelled", last.id: "fired"}
 
 
-def test_one_that_comes_due_while_it_is_looked_for_is_not_left_for_later(
+def test_a_fuse_that_comes_due_during_the_look_fires_at_once(
     home: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    look, looks = fuses.due, []
+    look, looks = fuses.list_due, []
 
-    def a_moment_too_early(notes: str) -> list[Fuse]:
+    def list_none_at_first(notes: str) -> list[Fuse]:
         looks.append(1)
         return look(notes) if len(looks) > 1 else []
 
-    monkeypatch.setattr(fuses, "due", a_moment_too_early)
-    lit(home, EMIT, seconds=0.0)
-    made = Clock(home)
-    made.start()
-    until(lambda: "fuse.fired" in told(home), "it fires")
-    made.stop()
+    monkeypatch.setattr(fuses, "list_due", list_none_at_first)
+    set_fuse(home, EMIT, seconds=0.0)
+    timer_part = Timer(home)
+    timer_part.start()
+    until(lambda: "fuse.fired" in read_event_types(home), "it fires")
+    timer_part.stop()
 
 
-def test_one_that_hangs_holds_no_other(home: str, ticking: Clock) -> None:
-    lit(home, Action("run", "touch begun; while ! test -e go; do sleep 0.02; done"))
+def test_a_fuse_that_hangs_delays_no_other(home: str, started_timer: Timer) -> None:
+    set_fuse(home, Action("run", "touch begun; while ! test -e go; do sleep 0.02; done"))
     until((Path(home).parent / "work" / "begun").exists, "it hangs")
-    lit(home, EMIT)
-    until(lambda: "fuse.fired" in told(home), "the other fires")
-    assert ticking.status()["firing"] >= 1
+    set_fuse(home, EMIT)
+    until(lambda: "fuse.fired" in read_event_types(home), "the other fires")
+    assert started_timer.status()["firing"] >= 1
     (Path(home).parent / "work" / "go").touch()
-    until(lambda: told(home).count("fuse.fired") == 2, "it is over")
+    until(lambda: read_event_types(home).count("fuse.fired") == 2, "it is over")
 
 
-def test_more_than_fire_at_once_wait_their_turn(home: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_more_fuses_than_may_fire_at_once_all_fire(home: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(timer, "AT_ONCE", 2)
     for _ in range(7):
-        lit(home, EMIT)
-    made = Clock(home)
-    made.start()
-    until(lambda: told(home).count("fuse.fired") == 7, "all fire")
-    made.stop()
+        set_fuse(home, EMIT)
+    timer_part = Timer(home)
+    timer_part.start()
+    until(lambda: read_event_types(home).count("fuse.fired") == 7, "all fire")
+    timer_part.stop()
 
 
-def test_it_ends_at_once_while_one_hangs_and_the_next_one_goes_on(
+def test_a_command_that_outlives_its_timer_is_not_run_again(
     home: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Of another process, as after a kill: the command is waited for and not run again."""
+    """The command of a killed process is waited for."""
     work = Path(home).parent / "work"
-    lit(home, Action("run", "echo once >> ran; touch begun; while ! test -e go; do sleep 0.02; done"))
+    set_fuse(
+        home, Action("run", "echo once >> ran; touch begun; while ! test -e go; do sleep 0.02; done")
+    )
     program = (
-        "import sys, time; from agentctl.daemon.parts.timer import Clock; Clock(sys.argv[1]).start();"
+        "import sys, time; from agentctl.daemon.parts.timer import Timer; Timer(sys.argv[1]).start();"
         " time.sleep(600)"
     )
     words = [sys.executable, "-c", program, home]
@@ -136,83 +138,81 @@ def test_it_ends_at_once_while_one_hangs_and_the_next_one_goes_on(
     finally:
         first.kill()
         first.wait()
-    made = Clock(home)
-    made.start()
-    until(lambda: made.status()["firing"] == 1, "it waits for it")
+    timer_part = Timer(home)
+    timer_part.start()
+    until(lambda: timer_part.status()["firing"] == 1, "it waits for it")
     (work / "go").touch()
-    until(lambda: "fuse.fired" in told(home), "it is over")
-    made.stop()
+    until(lambda: "fuse.fired" in read_event_types(home), "it is over")
+    timer_part.stop()
     assert (work / "ran").read_text() == "once\n"
 
 
-def test_one_that_cannot_be_fired_is_tried_again(home: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_fuse_that_cannot_fire_is_tried_again(home: str, monkeypatch: pytest.MonkeyPatch) -> None:
     tried: list[str] = []
-    true_fire = fire.fire
+    true_fire = fire.fire_fuse
 
-    def full(state: str, fuse_id: str) -> None:
+    def fire_after_two_failures(state: str, fuse_id: str) -> None:
         tried.append(fuse_id)
         if len(tried) < 3:
             raise SourceError("state.db", "the disk is full")
         true_fire(state, fuse_id)
 
-    monkeypatch.setattr(fire, "fire", full)
+    monkeypatch.setattr(fire, "fire_fuse", fire_after_two_failures)
     monkeypatch.setattr(timer, "REST", 0.05)
-    lit(home, EMIT)
-    made = Clock(home)
-    made.start()
-    until(lambda: "fuse.fired" in told(home), "it fires in the end")
-    made.stop()
+    set_fuse(home, EMIT)
+    timer_part = Timer(home)
+    timer_part.start()
+    until(lambda: "fuse.fired" in read_event_types(home), "it fires in the end")
+    timer_part.stop()
     assert len(tried) == 3
 
 
-def test_a_database_that_cannot_be_read_is_told(tmp_path: Path) -> None:
+def test_a_database_that_cannot_be_read_is_in_the_status(tmp_path: Path) -> None:
     (tmp_path / "state.db").write_text("no database" * 100)
-    made = Clock(str(tmp_path))
-    made.start()
-    until(lambda: made.status().get("state") == "failing", "it tells")
-    made.stop()
+    timer_part = Timer(str(tmp_path))
+    timer_part.start()
+    until(lambda: timer_part.status().get("state") == "failing", "the status shows it")
+    timer_part.stop()
 
 
-def test_what_wakes_it_and_is_no_change_is_not_looked_at(
-    home: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Its own look makes a log and removes it: it would wake itself for ever."""
+def test_a_wakeup_without_a_change_causes_no_look(home: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A look creates and removes the database's log: the timer would wake itself for ever."""
     looks: list[float] = []
     wakes: list[float] = []
-    look, wait = fuses.due, Wake.wait
+    look, wait = fuses.list_due, FileWaiter.wait
 
-    def looked(path: str) -> list[Fuse]:
+    def count_look(path: str) -> list[Fuse]:
         looks.append(time.monotonic())
         return look(path)
 
-    def waited(wake: Wake, seconds: float) -> None:
-        wait(wake, seconds)
+    def count_wait(waiter: FileWaiter, seconds: float) -> None:
+        wait(waiter, seconds)
         wakes.append(time.monotonic())
 
-    monkeypatch.setattr(fuses, "due", looked)
-    monkeypatch.setattr(Wake, "wait", waited)
-    lit(home, EMIT, seconds=600)
-    made = Clock(home)
-    made.start()
-    until(lambda: made.status()["burning"] == 1, "it has looked")
+    monkeypatch.setattr(fuses, "list_due", count_look)
+    monkeypatch.setattr(FileWaiter, "wait", count_wait)
+    set_fuse(home, EMIT, seconds=600)
+    timer_part = Timer(home)
+    timer_part.start()
+    until(lambda: timer_part.status()["burning"] == 1, "it has looked")
     before = len(looks)
     for _ in range(6):
-        woken = len(wakes)
-        log = Path(f"{paths.notes_file(home)}-wal")
+        wakes_before = len(wakes)
+        log = Path(f"{paths.database_file(home)}-wal")
         if log.exists():  # an empty one, as a mere reader makes it
             assert log.stat().st_size == 0
             log.unlink()
         else:
             log.touch()
-        until(lambda: len(wakes) > woken, "it is woken")  # noqa: B023 - called at once
-    made.stop()
+        until(lambda: len(wakes) > wakes_before, "it is woken")  # noqa: B023 - called at once
+    timer_part.stop()
     assert len(looks) <= before + 1
 
 
-def test_what_was_said_long_ago_goes_at_the_start(home: str) -> None:
-    orphan = Path(run.folder(home)) / "0123abcd"
+def test_old_output_is_deleted_at_the_start(home: str) -> None:
+    orphan = Path(run.output_folder(home)) / "0123abcd"
     orphan.mkdir(parents=True)
-    made = Clock(home)
-    made.start()
+    timer_part = Timer(home)
+    timer_part.start()
     until(lambda: not orphan.exists(), "it is gone")
-    made.stop()
+    timer_part.stop()

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from agentctl.errors import StartFailed
 from agentctl.launch import folder as output
 from agentctl.launch import spawn
-from agentctl.launch.shim.shim import AGAIN_FILE, RECHECK, RESERVED, Spec, _more_time
+from agentctl.launch.shim.shim import AGAIN_FILE, RECHECK, RESERVED, Spec, _read_more_time
 from agentctl.system import proc as procfs
 from agentctl.system.pidfd import Handle
 from tests.ending import is_gone, kill
@@ -25,8 +25,8 @@ from tests.waiting import until
 ENVIRON = {"PATH": "/usr/bin:/bin", "A": "b=c", "EMPTY": "", "UNI": "ü\n", "PWD": "/"}
 
 
-class Started:
-    """One child of a shim, and what became of it."""
+class ShimRun:
+    """One run of an agent below a shim."""
 
     def __init__(
         self,
@@ -45,24 +45,24 @@ class Started:
             [b"/bin/sh", b"-c", b"echo finished > %b/finished" % os.fsencode(folder)],
             [os.fsencode(expiring), b"-c", os.fsencode(f"cd {folder}; {when_asked}")],
         )
-        spec = Spec.written(str(folder), "/", timeout, sections)
+        spec = Spec.encode(str(folder), "/", timeout, sections)
         self.child = spawn.Child(spec, ENVIRON)
         self.identity = self.child.identity
         shim = procfs.read_process(self.identity.pid, self.identity.boot).parent
         self.shim = procfs.read_process(shim, self.identity.boot).identity
 
-    def go(self) -> Started:
-        output.make(str(self.folder), b"to be read")
+    def go(self) -> ShimRun:
+        output.make_folder(str(self.folder), b"to be read")
         self.child.go()
         return self
 
     def record(self) -> dict[str, Any]:
         path = self.folder / "exit"
         until(path.exists, "an exit record")
-        told: dict[str, Any] = json.loads(path.read_text())
-        return told
+        record: dict[str, Any] = json.loads(path.read_text())
+        return record
 
-    def said(self) -> str:
+    def read_output(self) -> str:
         self.record()
         return (self.folder / "stdout").read_text()
 
@@ -81,15 +81,15 @@ def _text(path: Path) -> str:
 
 @pytest.fixture
 def start(tmp_path: Path) -> Iterator[Any]:
-    made: list[Started] = []
+    runs: list[ShimRun] = []
 
-    def starting(script: str, **more: Any) -> Started:
-        made.append(Started(tmp_path / "launches" / f"l{len(made)}", script, **more))
-        return made[-1]
+    def start_run(script: str, **more: Any) -> ShimRun:
+        runs.append(ShimRun(tmp_path / "launches" / f"l{len(runs)}", script, **more))
+        return runs[-1]
 
-    yield starting
-    for each in made:
-        each.close()
+    yield start_run
+    for run in runs:
+        run.close()
 
 
 @given(
@@ -98,122 +98,124 @@ def start(tmp_path: Path) -> Iterator[Any]:
     ),
     st.floats(min_value=0, max_value=1e6),
 )
-def test_what_is_written_is_what_is_read(lists: list[list[bytes]], timeout: float) -> None:
+def test_a_spec_is_read_as_it_was_written(lists: list[list[bytes]], timeout: float) -> None:
     one, two, three, four = lists
-    spec = Spec(Spec.written("/f", "/c", timeout, (one, two, three, four)))
+    spec = Spec(Spec.encode("/f", "/c", timeout, (one, two, three, four)))
     assert (spec.folder, spec.cwd) == (b"/f", b"/c")
     assert spec.timeout == pytest.approx(timeout, abs=1e-5)
     assert [spec.argv, spec.environ, spec.finishing, spec.expiring] == lists
 
 
 @pytest.mark.parametrize(("script", "code"), [("exit 0", 0), ("exit 3", 3), ("kill -9 $$", -9)])
-def test_the_exit_code_is_written_down(start: Any, script: str, code: int) -> None:
-    started = start(script).go()
-    record = started.record()
+def test_the_exit_code_is_recorded(start: Any, script: str, code: int) -> None:
+    run = start(script).go()
+    record = run.record()
     assert record["code"] == code
-    assert record["clock_back_s"] < 0.5  # nobody has set the clock
-    started.child.release()
-    until(started.has_left, "shim and agent are gone")
-    assert (started.folder / "finished").read_text() == "finished\n"
+    assert record["clock_back_s"] < 0.5  # the clock was not set back
+    run.child.release()
+    until(run.has_left, "shim and agent are gone")
+    assert (run.folder / "finished").read_text() == "finished\n"
 
 
-def test_on_a_full_disk_there_is_room_for_it(start: Any) -> None:
-    started = start("exec sleep 1000").go()
-    reserved = started.folder / "exit.new"
+def test_the_exit_record_has_room_on_a_full_disk(start: Any) -> None:
+    run = start("exec sleep 1000").go()
+    reserved = run.folder / "exit.new"
     until(lambda: reserved.exists() and reserved.stat().st_size >= RESERVED, "its place is kept")
     place = reserved.stat().st_ino
-    kill(started.identity)
-    assert started.record()["code"] == -signal.SIGKILL
-    written = (started.folder / "exit").stat()
-    assert (written.st_ino, written.st_size) == (place, RESERVED)  # nothing more was asked of the disk
+    kill(run.identity)
+    assert run.record()["code"] == -signal.SIGKILL
+    record = (run.folder / "exit").stat()
+    assert (record.st_ino, record.st_size) == (place, RESERVED)  # nothing more was asked of the disk
 
 
-def test_it_waits_for_the_word(start: Any) -> None:
-    started = start("echo begun > begun")
-    assert procfs.read_process(started.identity.pid, started.identity.boot).comm == "agentctl-shim"
-    assert not started.folder.exists()
-    started.child.release()  # as if the launcher had died
-    until(started.has_left, "shim and agent are gone")
-    assert not started.folder.exists()
+def test_the_agent_waits_for_the_launcher(start: Any, tmp_path: Path) -> None:
+    begun = tmp_path / "begun"
+    run = start(f"echo > {begun}")
+    assert procfs.read_process(run.identity.pid, run.identity.boot).comm == "agentctl-shim"
+    assert not run.folder.exists()
+    output.make_folder(str(run.folder), b"")  # so that the agent could start
+    run.child.release()  # as if the launcher had died
+    until(run.has_left, "shim and agent are gone")
+    assert not begun.exists()
 
 
-def test_what_cannot_be_run_is_told(start: Any) -> None:
-    started = start("", argv0="/no/such/program")
+def test_a_program_that_cannot_be_run_is_reported(start: Any) -> None:
+    run = start("", argv0="/no/such/program")
     with pytest.raises(StartFailed, match="No such file or directory"):
-        started.go()
-    started.child.forget()
-    until(started.has_left, "shim and agent are gone")
-    assert sorted(p.name for p in started.folder.iterdir()) == ["stderr", "stdin", "stdout"]
+        run.go()
+    run.child.forget()
+    until(run.has_left, "shim and agent are gone")
+    assert sorted(p.name for p in run.folder.iterdir()) == ["stderr", "stdin", "stdout"]
 
 
 def test_a_failed_start_has_no_finishing_work(start: Any) -> None:
-    started = start("exit 1").go()
-    started.record()
-    started.child.forget()
-    until(started.has_left, "shim and agent are gone")
-    assert not (started.folder / "finished").exists()
+    run = start("exit 1").go()
+    run.record()
+    run.child.forget()
+    until(run.has_left, "shim and agent are gone")
+    assert not (run.folder / "finished").exists()
 
 
 def test_the_launcher_is_waited_for_before_the_finishing_work(start: Any) -> None:
-    started = start("exit 1").go()
-    started.record()
-    assert not is_gone(started.shim)
-    assert not (started.folder / "finished").exists()
+    run = start("exit 1").go()
+    run.record()
+    assert not is_gone(run.shim)
+    assert not (run.folder / "finished").exists()
 
 
-def test_the_environment_is_exactly_what_was_given(start: Any) -> None:
-    started = start("exec env -0").go()
-    assert sorted(filter(None, started.said().split("\0"))) == sorted(
+def test_the_environment_is_exactly_that_of_the_spec(start: Any) -> None:
+    run = start("exec env -0").go()
+    assert sorted(filter(None, run.read_output().split("\0"))) == sorted(
         f"{name}={value}" for name, value in ENVIRON.items()
     )
 
 
-def test_it_reads_what_it_is_given_and_then_the_end(start: Any) -> None:
-    assert start("cat").go().said() == "to be read"
+def test_the_agent_reads_its_input_and_then_the_end(start: Any) -> None:
+    assert start("cat").go().read_output() == "to be read"
 
 
 def test_files_are_private(start: Any) -> None:
-    started = start("echo out; echo err >&2").go()
-    started.record()
-    assert started.folder.stat().st_mode & 0o777 == 0o700
-    assert {p.stat().st_mode & 0o777 for p in started.folder.iterdir()} == {0o600}
+    run = start("echo out; echo err >&2").go()
+    run.record()
+    assert run.folder.stat().st_mode & 0o777 == 0o700
+    assert {p.stat().st_mode & 0o777 for p in run.folder.iterdir()} == {0o600}
 
 
 def test_signals_are_as_in_a_fresh_shell(start: Any) -> None:
     """Python ignores SIGPIPE, the shim what is meant for the agent: neither is passed on."""
-    started = start("grep -E 'Sig(Ign|Blk)' /proc/self/status").go()
-    ignored_or_blocked = [int(line.split()[1], 16) for line in started.said().splitlines()]
+    run = start("grep -E 'Sig(Ign|Blk)' /proc/self/status").go()
+    ignored_or_blocked = [int(line.split()[1], 16) for line in run.read_output().splitlines()]
     for number in ("INT", "TERM", "HUP", "PIPE", "XFSZ", "QUIT", "USR1", "CHLD"):
         bit = 1 << (signal.Signals[f"SIG{number}"] - 1)
         assert [mask & bit for mask in ignored_or_blocked] == [0, 0], number
 
 
 def test_no_terminal_and_no_group_is_shared_with_us(start: Any) -> None:
-    started = start("exec sleep 1000").go()
-    assert os.getsid(started.identity.pid) == started.identity.pid
-    assert os.getsid(started.shim.pid) == started.shim.pid != os.getsid(0)
+    run = start("exec sleep 1000").go()
+    assert os.getsid(run.identity.pid) == run.identity.pid
+    assert os.getsid(run.shim.pid) == run.shim.pid != os.getsid(0)
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_the_shim_outlives_what_is_meant_for_the_agent(start: Any, number: signal.Signals) -> None:
-    started = start("exec sleep 1000").go()
-    for identity in (started.shim, started.identity):
+    run = start("exec sleep 1000").go()
+    for identity in (run.shim, run.identity):
         with Handle(identity) as handle:
             handle.signal(number)
-    assert started.record()["code"] == -number
+    assert run.record()["code"] == -number
 
 
 def test_orphans_come_to_the_shim(start: Any) -> None:
-    started = start(
+    run = start(
         "(setsid sleep 1000 & echo $! > orphan); exec sleep 1000".replace("orphan", "/dev/stdout")
     )
-    started.go()
-    until(lambda: _text(started.folder / "stdout") != "", "its word")
-    number = int((started.folder / "stdout").read_text())
-    orphan = procfs.read_process(number, started.identity.boot)
+    run.go()
+    until(lambda: _text(run.folder / "stdout") != "", "its word")
+    number = int((run.folder / "stdout").read_text())
+    orphan = procfs.read_process(number, run.identity.boot)
 
     def comes_to_the_shim() -> bool:  # as soon as the shell that started it has ended
-        return bool(procfs.read_process(number, orphan.identity.boot).parent == started.shim.pid)
+        return bool(procfs.read_process(number, orphan.identity.boot).parent == run.shim.pid)
 
     try:
         until(comes_to_the_shim, "it is the shim's")
@@ -222,45 +224,45 @@ def test_orphans_come_to_the_shim(start: Any) -> None:
             handle.signal(signal.SIGKILL)
 
 
-def test_killed_it_leaves_the_agent_alone(start: Any) -> None:
-    started = start("exec sleep 1000").go()
-    with Handle(started.shim) as handle:
+def test_the_agent_survives_its_shim(start: Any) -> None:
+    run = start("exec sleep 1000").go()
+    with Handle(run.shim) as handle:
         handle.signal(signal.SIGKILL)
         handle.wait(20)
-    assert not is_gone(started.identity)
-    assert not (started.folder / "exit").exists()
+    assert not is_gone(run.identity)
+    assert not (run.folder / "exit").exists()
 
 
 def test_a_deleted_folder_stops_nothing(start: Any) -> None:
-    started = start("read line; exec sleep 1000").go()
-    output.remove(str(started.folder))
-    with Handle(started.identity) as handle:
+    run = start("read line; exec sleep 1000").go()
+    output.remove_folder(str(run.folder))
+    with Handle(run.identity) as handle:
         handle.signal(signal.SIGKILL)
-    started.child.release()
-    until(started.has_left, "shim and agent are gone")
+    run.child.release()
+    until(run.has_left, "shim and agent are gone")
 
 
-def test_its_time_is_over(start: Any) -> None:
-    started = start("exec sleep 1000", timeout=0.05).go()
-    until((started.folder / "expired").exists, "it expires")
-    assert not is_gone(started.identity)  # to end it is the business of what was called
+def test_the_timeout_runs_the_expiring_command(start: Any) -> None:
+    run = start("exec sleep 1000", timeout=0.05).go()
+    until((run.folder / "expired").exists, "it expires")
+    assert not is_gone(run.identity)  # to end it is the business of what was called
 
 
-def test_time_that_nobody_can_be_called_about(start: Any) -> None:
-    # the Python that we were started by may be gone by then
-    started = start("sleep 0.3; exit 3", timeout=0.05, expiring="/no/such/python").go()
-    assert started.record()["code"] == 3
+def test_the_agent_survives_a_timeout_without_a_command(start: Any) -> None:
+    # the Python that started the shim may be uninstalled by then
+    run = start("sleep 0.3; exit 3", timeout=0.05, expiring="/no/such/python").go()
+    assert run.record()["code"] == 3
 
 
-def test_it_costs_little(start: Any) -> None:
+def test_the_shim_needs_little_memory_and_does_not_wake_up(start: Any) -> None:
     """Private memory, and not one wake-up while the agent runs and talks."""
-    started = start(
+    run = start(
         "for i in 1 2 3 4 5 6 7 8 9; do echo $i; sleep 0.01; done; echo done; exec sleep 1000"
     ).go()
-    proc = Path(f"/proc/{started.shim.pid}")
+    proc = Path(f"/proc/{run.shim.pid}")
     until(lambda: (proc / "stat").read_text().rpartition(")")[2].split()[0] == "S", "it waits")
     before = _wakeups(proc)
-    until(lambda: "done" in _text(started.folder / "stdout"), "it is done talking")
+    until(lambda: "done" in _text(run.folder / "stdout"), "it is done talking")
     assert _wakeups(proc) - before <= 9  # a shell's own children are not ours
     private = [line.split() for line in (proc / "smaps_rollup").read_text().splitlines()]
     assert sum(int(words[1]) for words in private if words[0].startswith("Private_")) < 10_000
@@ -271,19 +273,19 @@ def _wakeups(proc: Path) -> int:
     return int(next(line.split()[1] for line in lines if line.startswith("voluntary_ctxt")))
 
 
-def test_asked_whether_its_time_is_over_it_may_ask_again(start: Any) -> None:
-    started = start(
+def test_the_expiring_command_may_be_run_again(start: Any) -> None:
+    run = start(
         "exec sleep 1000",
         timeout=0.05,
         when_asked="if test -e again; then echo expired > expired; else echo 0.05 > again; exit 75; fi",
     ).go()
-    until((started.folder / "expired").exists, "it is asked a second time")
-    assert not is_gone(started.identity)
+    until((run.folder / "expired").exists, "it is asked a second time")
+    assert not is_gone(run.identity)
 
 
-@pytest.mark.parametrize("told", [None, "", "soon"])
-def test_when_to_ask_again_is_not_to_be_read(tmp_path: Path, told: str | None) -> None:
-    """A full disk: its time is not over for ever."""
-    if told is not None:
-        (tmp_path / AGAIN_FILE).write_text(told)
-    assert _more_time(os.fsencode(tmp_path)) == RECHECK > 0
+@pytest.mark.parametrize("text", [None, "", "soon"])
+def test_without_a_readable_time_the_command_is_run_again(tmp_path: Path, text: str | None) -> None:
+    """As on a full disk: the timeout is not lost."""
+    if text is not None:
+        (tmp_path / AGAIN_FILE).write_text(text)
+    assert _read_more_time(os.fsencode(tmp_path)) == RECHECK > 0

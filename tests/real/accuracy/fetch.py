@@ -1,8 +1,8 @@
 """Installs the other tools that the benchmark measures into .agents/tools/, pinned by version and hash.
 
 Each has a virtual environment of its own, is one wheel and brings nothing else: no code of it runs here.
-The stamp is written last; one whose stamp is right costs nothing. One that cannot be had is no failure
-of the benchmark, which then says that it was not measured.
+The stamp is written last; a tool whose stamp is right costs nothing. A tool that cannot be installed is
+no failure of the benchmark, which then says that it was not measured.
 
     python -m tests.real.accuracy.fetch [TOOL…]
 """
@@ -50,7 +50,7 @@ class Pin(NamedTuple):
 
 def pins() -> dict[str, Pin]:
     read = json.loads(TOOLS.read_text())
-    return {name: Pin(name=name, **said) for name, said in read.items()}
+    return {name: Pin(name=name, **fields) for name, fields in read.items()}
 
 
 def install(pin: Pin) -> None:
@@ -59,27 +59,36 @@ def install(pin: Pin) -> None:
     shutil.rmtree(pin.place, ignore_errors=True)
     pin.place.parent.mkdir(parents=True, exist_ok=True)
     installer(Path.cwd(), sys.executable, "-m", "venv", "--without-pip", str(pin.place))
-    wanted = pin.place / "wanted.txt"
-    wanted.write_text(f"{pin.package}=={pin.version} --hash=sha256:{pin.sha256}\n")
+    requirements = pin.place / "requirements.txt"
+    requirements.write_text(f"{pin.package}=={pin.version} --hash=sha256:{pin.sha256}\n")
     into = ["--python", str(pin.commands / "python")]
     # a wheel is unpacked, where a source would be run; nothing that it might depend on comes along
     only = ["--no-deps", "--only-binary", ":all:", "--require-hashes"]
     installer(
-        Path.cwd(), sys.executable, "-m", "pip", *into, "install", "--quiet", *only, "-r", str(wanted)
+        Path.cwd(),
+        sys.executable,
+        "-m",
+        "pip",
+        *into,
+        "install",
+        "--quiet",
+        *only,
+        "-r",
+        str(requirements),
     )
     (pin.place / STAMP).write_text(pin.stamp)
 
 
-def main(given: Sequence[str] = ()) -> int:
-    """0 if all that were asked for are there."""
-    asked = argparse.ArgumentParser(
+def main(argv: Sequence[str] = ()) -> int:
+    """Return 0 if all requested tools are installed."""
+    parser = argparse.ArgumentParser(
         prog="python -m tests.real.accuracy.fetch", description="Installs the tools to compare with."
     )
-    asked.add_argument("tools", nargs="*", metavar="TOOL", help=f"one of: {', '.join(pins())}")
-    names = asked.parse_args(given).tools or list(pins())
+    parser.add_argument("tools", nargs="*", metavar="TOOL", help=f"one of: {', '.join(pins())}")
+    names = parser.parse_args(argv).tools or list(pins())
     unknown = [name for name in names if name not in pins()]
     if unknown:
-        asked.error(f"no tool is called {unknown[0]}; there are {', '.join(pins())}")
+        parser.error(f"no tool is called {unknown[0]}; there are {', '.join(pins())}")
     missing = 0
     for pin in (pins()[name] for name in names):
         if pin.installed:

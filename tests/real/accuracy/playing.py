@@ -39,7 +39,7 @@ OTHERS = Pace(interval=0.05, at_once=1, politely=True)  # in turn; their questio
 
 
 def measure(pin: Pin, title: str, play: Play, tools: Sequence[Tool], root: Path) -> dict[str, Any]:
-    """Plays it once under the eyes of all tools."""
+    """Play it once while all tools are sampled."""
     samplers: list[Sampler] = []
 
     def poke() -> None:
@@ -51,10 +51,10 @@ def measure(pin: Pin, title: str, play: Play, tools: Sequence[Tool], root: Path)
     notifications = root / "notifications"
     record.write_notify_settings(Path(lab.journal).with_name("config.toml"), notifications)
     lab.starts_daemon()
-    # What is asked looks by itself: what the daemon knows is measured by what it tells.
+    # `list` looks by itself here: what the daemon knows is measured by its events.
     environ = {**lab.environ, "PYTHONPATH": SOURCES, "AGENTCTL_NO_DAEMON": "1"}
     listening = Listening(timeline, lab.journal, lambda: False)
-    take_record = partial(recorded, lab, timeline, listening, notifications)
+    take_record = partial(make_record, lab, timeline, listening, notifications)
     for some, pace in ((tools[:1], OURS), (tools[1:], OTHERS)):
         samplers += [Sampler(some, pace, timeline.census, environ, str(lab.work))] if some else []
     for sampler in samplers:
@@ -63,34 +63,37 @@ def measure(pin: Pin, title: str, play: Play, tools: Sequence[Tool], root: Path)
     try:
         play(lab)
         wait_for_events(take_record)
-    except Exception as error:  # noqa: BLE001 - whatever broke one play, the others are played
+    except Exception as error:  # noqa: BLE001 - a broken play must not stop the others
         broken = "".join(traceback.format_exception_only(error)).strip()
         print(traceback.format_exc(), file=sys.stderr)
     finally:
         for sampler in samplers:
             sampler.stop()
-        kept = take_record()
+        result = take_record()
         lab.close()
     return {
         "play": title,
         "broken": broken,
-        "record": record.encode(kept) if kept is not None else None,
-        "tools": {tool.name: _told(tool, _samples(samplers, tool), title, timeline) for tool in tools},
+        "record": record.encode(result) if result is not None else None,
+        "tools": {tool.name: _score(tool, _samples(samplers, tool), title, timeline) for tool in tools},
     }
 
 
 def wait_for_events(take_record: Callable[[], Record | None]) -> None:
-    """The last change has as much time to be reported as all others have."""
+    """Give the last change as much time to be reported as all others have."""
 
     def nothing_is_missing() -> bool:
-        found = Scorer("", kept).findings() if (kept := take_record()) is not None else []
-        return not any(finding.kind == "missing" for finding in found)
+        play_record = take_record()
+        findings = Scorer("", play_record).findings() if play_record is not None else []
+        return not any(finding.kind == "missing" for finding in findings)
 
     with suppress(TimeoutError):
         until(nothing_is_missing, "every change is reported", LATE, beat=0.1)
 
 
-def recorded(lab: Lab, timeline: Timeline, listening: Listening, notifications: Path) -> Record | None:
+def make_record(
+    lab: Lab, timeline: Timeline, listening: Listening, notifications: Path
+) -> Record | None:
     """None: the play deleted the journal."""
     if listening.deaf:
         return None
@@ -109,37 +112,37 @@ def _samples(samplers: Sequence[Sampler], tool: Tool) -> list[Sample]:
     return next(sampler.samples[tool.name] for sampler in samplers if tool.name in sampler.samples)
 
 
-def _told(tool: Tool, samples: Sequence[Sample], title: str, timeline: Timeline) -> dict[str, Any]:
-    asked = [sample.asked for sample in samples]
-    gaps = [later - earlier for earlier, later in itertools.pairwise(asked)]
-    found = Judge(tool, title, timeline.actors).findings(samples)
+def _score(tool: Tool, samples: Sequence[Sample], title: str, timeline: Timeline) -> dict[str, Any]:
+    times = [sample.asked_at for sample in samples]
+    gaps = [later - earlier for earlier, later in itertools.pairwise(times)]
+    findings = Judge(tool, title, timeline.actors).findings(samples)
     return {
-        "samples": len(asked),
+        "samples": len(times),
         "gap": statistics.median(gaps) if gaps else None,
         "unreadable": [sample.error for sample in samples if sample.rows is None],
-        "took": statistics.median([s.answered - s.asked for s in samples]) if asked else None,
-        "findings": [finding._asdict() for finding in found],
+        "took": statistics.median([s.answered_at - s.asked_at for s in samples]) if samples else None,
+        "findings": [finding._asdict() for finding in findings],
     }
 
 
-def main(given: Sequence[str]) -> int:
-    asked = argparse.ArgumentParser(prog="python -m tests.real.accuracy.playing")
-    asked.add_argument("agent", choices=sorted(agents()))
-    asked.add_argument("--play", action="append", metavar="TITLE")
-    asked.add_argument("--tool", action="append", metavar="NAME")
-    said = asked.parse_args(given)
-    pin = agents()[said.agent]
+def main(argv: Sequence[str]) -> int:
+    parser = argparse.ArgumentParser(prog="python -m tests.real.accuracy.playing")
+    parser.add_argument("agent", choices=sorted(agents()))
+    parser.add_argument("--play", action="append", metavar="TITLE")
+    parser.add_argument("--tool", action="append", metavar="NAME")
+    options = parser.parse_args(argv)
+    pin = agents()[options.agent]
     plays = repertoire(pin.name).plays
-    tools = [tool for tool in available(said.tool) if pin.adapter in tool.agents]
-    # Ours alone: some agents start programs that write to whatever standard output they find.
+    tools = [tool for tool in available(options.tool) if pin.adapter in tool.agents]
+    # Results go to a copy of it: some agents start programs that write to the standard output they get.
     results = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
-    for number, title in enumerate(said.play or plays):
+    for number, title in enumerate(options.play or plays):
         began = time.monotonic()
         result = measure(pin, title, plays[title], tools, Path(f"/tmp/lab{number}"))
         print(json.dumps(result), file=results, flush=True)
-        told = "broken: " + result["broken"] if result["broken"] else "played"
-        print(f"  {pin.name}: {title}: {told}, {time.monotonic() - began:.0f} s", file=sys.stderr)
+        outcome = "broken: " + result["broken"] if result["broken"] else "played"
+        print(f"  {pin.name}: {title}: {outcome}, {time.monotonic() - began:.0f} s", file=sys.stderr)
     return 0
 
 

@@ -11,17 +11,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from agentctl.system import clock
-from agentctl.system.identity import ProcessIdentity
+from agentctl.system.proc import ProcessIdentity
 from agentctl.watch.observer import AWAY
 from tests.real.accuracy.timeline import Actor, Entry
-from tests.real.book import Told, Who
+from tests.real.book import State, Who
 from tests.real.listening import process_of
 
 if TYPE_CHECKING:
     from agentctl.rehearsal.model.journal import Note
     from agentctl.truth.event import Event
 
-_MARK = re.compile(r"\bm\d+x\d+\b")  # as `actor.marked` makes them
+_MARK = re.compile(r"\bm\d+x\d+\b")  # as `actor.make_prompt` makes them
 
 
 class StreamEvent(NamedTuple):
@@ -82,7 +82,7 @@ def stream_event(event: Event) -> StreamEvent:
         session.get("waiting_for"),
         session.get("outcome"),
         str(data.get("reason", "") if gap else session.get("reason", "")),
-        (clock.parse(data["from"]) or 0.0, clock.parse(data["to"]) or 0.0) if gap else None,
+        (clock.parse_time(data["from"]) or 0.0, clock.parse_time(data["to"]) or 0.0) if gap else None,
     )
 
 
@@ -124,14 +124,14 @@ def write_notify_settings(settings: Path, lines: Path) -> None:
 
 
 def read_notifications(lines: Path) -> list[Notification]:
-    """The notifications that the command wrote down."""
-    found = [line.split() for line in lines.read_text().splitlines()] if lines.exists() else []
-    return [Notification(float(at), int(seq), word) for at, seq, word in found]
+    """The notifications that the command wrote."""
+    words = [line.split() for line in lines.read_text().splitlines()] if lines.exists() else []
+    return [Notification(float(at), int(seq), word) for at, seq, word in words]
 
 
 def _stream_event(read: Sequence[Any]) -> StreamEvent:
-    kept = StreamEvent(*read)
-    return kept._replace(span=(kept.span[0], kept.span[1])) if kept.span is not None else kept
+    event = StreamEvent(*read)
+    return event._replace(span=(event.span[0], event.span[1])) if event.span is not None else event
 
 
 def _plain(entry: Entry) -> list[Any]:
@@ -145,5 +145,5 @@ def _actor(read: Mapping[str, Any]) -> Actor:
     actor.died_at = read["died_at"]
     for at, (name, adapter, process, session_id), now in read["entries"]:
         who = Who(name, adapter, ProcessIdentity(*process) if process else None, session_id)
-        actor.entries.append(Entry(at, who, Told(*now) if now is not None else None))
+        actor.entries.append(Entry(at, who, State(*now) if now is not None else None))
     return actor

@@ -69,11 +69,11 @@ busy. Every event counts, also between two settled moments.
 
 def page(measured: Mapping[str, Any]) -> str:
     plays: Mapping[str, Sequence[Mapping[str, Any]]] = measured["agents"]
-    tallies = {agent: tally(told, OURS) for agent, told in plays.items()}
+    tallies = {agent: tally(agent_plays, OURS) for agent, agent_plays in plays.items()}
     stream: Mapping[str, Sequence[Mapping[str, Any]]] = measured.get("stream", {})
     parts = [
         _HEAD.format(**measured["run"]),
-        _verdict(tallies, {agent: count_stream(found) for agent, found in stream.items()}, plays),
+        _verdict(tallies, {agent: count_stream(findings) for agent, findings in stream.items()}, plays),
         "## Every state\n\n" + _states(tallies) + "\n" + _WORDS,
         "## How soon\n\n" + _changes(tallies),
         _stream(stream),
@@ -112,11 +112,11 @@ def _verdict(
     lines = [f"- {'met' if yes else '**not met**'}: {what}" for what, yes in bar.items()]
     broken = [
         f"- not played to its end: {agent}, {play['play']}: {play['broken'].splitlines()[0]}"
-        for agent, told in plays.items()
-        for play in told
+        for agent, agent_plays in plays.items()
+        for play in agent_plays
         if play["broken"]
     ]
-    count = sum(len(told) for told in plays.values())
+    count = sum(len(agent_plays) for agent_plays in plays.values())
     summary = (
         f"{count} plays, {total.samples} settled answers: {_percent(total)} right, {total.wrong} wrong, "
         f"{total.unknown} unknown; {sum(t.wrong_stopped for t in tallies.values())} wrong `stopped`, "
@@ -136,24 +136,22 @@ def _states(tallies: Mapping[str, Tally]) -> str:
         ]
         rows.append([agent, "**all**", *_numbers(one.total)])
     head = ["agent", "truth", "samples", "right", "wrong", "unknown", "right"]
-    bad_findings = [
+    faults = [
         [agent, one.asked, one.wrong_stopped, one.said_alive, one.missed]
         for agent, one in tallies.items()
     ]
     return (
         _table(head, rows)
         + "\n"
-        + _table(
-            ["agent", "questions asked", "wrong stopped", "said alive", "changes missed"], bad_findings
-        )
+        + _table(["agent", "questions asked", "wrong stopped", "said alive", "changes missed"], faults)
     )
 
 
 def _changes(tallies: Mapping[str, Tally]) -> str:
     rows = [
-        [agent, change, *_latency(told)]
+        [agent, change, *_latency(one_change)]
         for agent, one in tallies.items()
-        for change, told in one.changes.items()
+        for change, one_change in one.changes.items()
     ]
     gaps = ", ".join(f"{agent} {one.gap * 1000:.0f} ms" for agent, one in tallies.items())
     took = ", ".join(f"{agent} {one.took * 1000:.0f} ms" for agent, one in tallies.items())
@@ -179,7 +177,7 @@ def _stream(stream: Mapping[str, Sequence[Mapping[str, Any]]]) -> str:
         return ""
     head = ["agent", "changes", "events", "false", "false per 100 changes", "ghosts", "missing"]
     head += ["delay, median", "p95", "cannot tell", "unfounded", "gaps", "notifications", "false"]
-    rows = [[agent, *_stream_row(count_stream(found))] for agent, found in stream.items()]
+    rows = [[agent, *_stream_row(count_stream(findings))] for agent, findings in stream.items()]
     title = "## Events and notifications\n\n"
     return title + _table(head, rows) + "\n" + _STREAM + _stream_faults(stream)
 
@@ -205,10 +203,10 @@ def _stream_row(one: StreamCount) -> list[object]:
 def _stream_faults(stream: Mapping[str, Sequence[Mapping[str, Any]]]) -> str:
     """Each kind of fault once, with how often it happened."""
     counted: Counter[tuple[str, ...]] = Counter(
-        (agent, found["kind"], found["play"], found["said"], found["truth"])
+        (agent, fault["kind"], fault["play"], fault["said"], fault["truth"])
         for agent, findings in stream.items()
-        for found in bad_findings(findings)
-        if found["kind"] != "gap"
+        for fault in bad_findings(findings)
+        if fault["kind"] != "gap"
     )
     if not counted:
         return ""
@@ -224,7 +222,7 @@ def _blind(tallies: Mapping[str, Tally]) -> str:
     ]
     if not rows:
         return ""
-    said = "Not in the numbers above. The evidence is in [the agents' page](adapters/agents.md).\n\n"
+    intro = "Not in the numbers above. The evidence is in [the agents' page](adapters/agents.md).\n\n"
     head = [
         "agent",
         "truth",
@@ -234,12 +232,14 @@ def _blind(tallies: Mapping[str, Tally]) -> str:
         "wrong",
         "unknown",
     ]
-    return "## What cannot be known from outside\n\n" + said + _table(head, rows)
+    return "## What cannot be known from outside\n\n" + intro + _table(head, rows)
 
 
 def _other(tool: Mapping[str, Any], plays: Mapping[str, Sequence[Mapping[str, Any]]]) -> str:
     covered = {
-        agent: tally(told, tool["name"]) for agent, told in plays.items() if agent in tool["agents"]
+        agent: tally(agent_plays, tool["name"])
+        for agent, agent_plays in plays.items()
+        if agent in tool["agents"]
     }
     rows = [
         [

@@ -2,8 +2,8 @@
 
     python -m tests.real.accuracy.run [AGENT…] [--reuse] [--play TITLE]… [--tool NAME]… [--into DIR]
 
-With a choice of agents, plays or tools nothing is published, unless --into says where; or --reuse, which
-takes those of the other agents, and of their other plays, from the last run, kept in build/accuracy/.
+With a choice of agents, plays or tools nothing is published, unless --into says where; or with --reuse,
+which takes the other agents, and their other plays, from the last run, stored in build/accuracy/.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ from tests.real.run import missing
 from tests.real.scenarios import repertoire
 
 DOCS = PROJECT / "docs"
-KEPT = PROJECT / "build" / "accuracy"
+STORE = PROJECT / "build" / "accuracy"
 
 
 def measure(pin: Pin, words: Sequence[str]) -> list[dict[str, Any]]:
-    """All plays of one agent. What goes wrong in one is told by it, on standard error."""
-    played = subprocess.run(
-        sandbox.words(
+    """All plays of one agent. A play that goes wrong prints why, on standard error."""
+    process = subprocess.run(
+        sandbox.command_line(
             [sys.executable, "-m", "tests.real.accuracy.playing", pin.name, *words], [str(folder())]
         ),
         cwd=PROJECT,
@@ -46,29 +46,29 @@ def measure(pin: Pin, words: Sequence[str]) -> list[dict[str, Any]]:
         stdout=subprocess.PIPE,
         check=True,
     )
-    return [json.loads(line) for line in played.stdout.splitlines()]
+    return [json.loads(line) for line in process.stdout.splitlines()]
 
 
-def kept(pin: Pin) -> Path:
-    return KEPT / f"{pin.name}.{pin.version}.json"
+def result_path(pin: Pin) -> Path:
+    return STORE / f"{pin.name}.{pin.version}.json"
 
 
-def measure_or_reuse(pins: Sequence[Pin], said: argparse.Namespace) -> dict[str, Any]:
-    words = [w for name in said.tool or [] for w in ("--tool", name)]
-    words += [w for title in said.play or [] for w in ("--play", title)]
+def measure_or_reuse(pins: Sequence[Pin], options: argparse.Namespace) -> dict[str, Any]:
+    words = [w for name in options.tool or [] for w in ("--tool", name)]
+    words += [w for title in options.play or [] for w in ("--play", title)]
     plays = {}
     for pin in pins:
-        if said.reuse and pin.name not in said.agents and kept(pin).exists():
-            plays[pin.name] = json.loads(kept(pin).read_text())
+        if options.reuse and pin.name not in options.agents and result_path(pin).exists():
+            plays[pin.name] = json.loads(result_path(pin).read_text())
             continue
         new = measure(pin, words)
-        if said.reuse and said.play and kept(pin).exists():
+        if options.reuse and options.play and result_path(pin).exists():
             again = {play["play"]: play for play in new}
-            new = [again.get(play["play"], play) for play in json.loads(kept(pin).read_text())]
+            new = [again.get(play["play"], play) for play in json.loads(result_path(pin).read_text())]
         plays[pin.name] = new
-        if not said.tool and (said.reuse or not said.play):
-            KEPT.mkdir(parents=True, exist_ok=True)
-            kept(pin).write_text(json.dumps(new))
+        if not options.tool and (options.reuse or not options.play):
+            STORE.mkdir(parents=True, exist_ok=True)
+            result_path(pin).write_text(json.dumps(new))
     return plays
 
 
@@ -85,17 +85,20 @@ def about(pins: Sequence[Pin]) -> dict[str, Any]:
 
 
 def publish(measured: dict[str, Any], into: Path) -> None:
-    """The page, and its numbers without each single right answer."""
+    """Write the page, and its numbers without every single right answer."""
     into.mkdir(parents=True, exist_ok=True)
     (into / "accuracy.md").write_text(report.page(measured))
     numbers = {
         "version": 1,
         "run": measured["run"],
-        "stream": {agent: _numbers(found) for agent, found in measured["stream"].items()},
+        "stream": {agent: _numbers(findings) for agent, findings in measured["stream"].items()},
         "tools": {
             tool["name"]: {
-                agent: {**_plain(tally(told, tool["name"])), "not_right": wrongs(told, tool["name"])}
-                for agent, told in measured["agents"].items()
+                agent: {
+                    **_plain(tally(agent_plays, tool["name"])),
+                    "not_right": wrongs(agent_plays, tool["name"]),
+                }
+                for agent, agent_plays in measured["agents"].items()
                 if agent in tool["agents"]
             }
             for tool in measured["tools"]
@@ -104,50 +107,54 @@ def publish(measured: dict[str, Any], into: Path) -> None:
     (into / "accuracy.json").write_text(json.dumps(numbers, indent=1, ensure_ascii=False) + "\n")
 
 
-def _numbers(found: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    one = count_stream(found)
-    return {**one._asdict(), "per_100_changes": one.per_100_changes, "not_good": bad_findings(found)}
+def _numbers(findings: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    one = count_stream(findings)
+    return {**one._asdict(), "per_100_changes": one.per_100_changes, "not_good": bad_findings(findings)}
 
 
 def _plain(counted: Any) -> dict[str, Any]:
-    told: dict[str, Any] = counted._asdict()
-    told["states"] = {state: one._asdict() for state, one in counted.states.items()}
-    told["changes"] = {change: one._asdict() for change, one in counted.changes.items()}
-    told["blind"] = [
+    values: dict[str, Any] = counted._asdict()
+    values["states"] = {state: one._asdict() for state, one in counted.states.items()}
+    values["changes"] = {change: one._asdict() for change, one in counted.changes.items()}
+    values["blind"] = [
         {"truth": state, "why": why, **one._asdict()} for (state, why), one in counted.blind.items()
     ]
-    return told
+    return values
 
 
-def main(given: Sequence[str]) -> int:
-    said = _asked(given)
-    some = said.agents if not said.reuse else None
-    wanted = [agents()[name] for name in some or agents()]
-    obstacles = missing(wanted)
+def main(argv: Sequence[str]) -> int:
+    options = _parse_options(argv)
+    some = options.agents if not options.reuse else None
+    choice = [agents()[name] for name in some or agents()]
+    obstacles = missing(choice)
     for line in obstacles:
         print(f"accuracy: {line}", file=sys.stderr)
     if obstacles:
         return 2
     fetch.main([])
-    plays = measure_or_reuse(wanted, said)
-    tools = available(said.tool)
+    plays = measure_or_reuse(choice, options)
+    tools = available(options.tool)
     measured: dict[str, Any] = {
-        "run": about(wanted),
+        "run": about(choice),
         "agents": plays,
-        "stream": {agent: found for agent, told in plays.items() if (found := score(told)) is not None},
+        "stream": {
+            agent: findings
+            for agent, agent_plays in plays.items()
+            if (findings := score(agent_plays)) is not None
+        },
         "tools": [_tool(tool) for tool in tools],
         "absent": absent(),
     }
-    chosen = not said.reuse and (said.agents or said.play or said.tool)
-    into = said.into or (KEPT if chosen else DOCS)
+    is_partial = not options.reuse and (options.agents or options.play or options.tool)
+    into = options.into or (STORE if is_partial else DOCS)
     publish(measured, into)
     print((into / "accuracy.md").read_text())
     print(f"written: {os.path.relpath(into / 'accuracy.md')}, accuracy.json")
     met = report.met(
-        [tally(told, report.OURS) for told in plays.values()],
-        [count_stream(found) for found in measured["stream"].values()],
+        [tally(agent_plays, report.OURS) for agent_plays in plays.values()],
+        [count_stream(findings) for findings in measured["stream"].values()],
     )
-    broken = any(play["broken"] for told in plays.values() for play in told)
+    broken = any(play["broken"] for agent_plays in plays.values() for play in agent_plays)
     return 0 if all(met.values()) and not broken else 1
 
 
@@ -160,25 +167,28 @@ def _tool(tool: Tool) -> dict[str, Any]:
     }
 
 
-def _asked(given: Sequence[str]) -> argparse.Namespace:
-    asked = argparse.ArgumentParser(prog="python -m tests.real.accuracy.run", description=__doc__)
-    asked.add_argument(
+def _parse_options(argv: Sequence[str]) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m tests.real.accuracy.run", description=__doc__)
+    parser.add_argument(
         "agents", nargs="*", metavar="AGENT", help=f"{', '.join(agents())}; all by default"
     )
-    asked.add_argument("--play", action="append", metavar="TITLE", help="only this scenario")
-    asked.add_argument("--tool", action="append", metavar="NAME", help="only this tool")
-    asked.add_argument("--reuse", action="store_true", help="the other agents' numbers of last time")
-    asked.add_argument("--into", type=Path, metavar="DIR", help="where to write the page")
-    said = asked.parse_args(given)
-    unknown = [name for name in said.agents if name not in agents()]
+    parser.add_argument("--play", action="append", metavar="TITLE", help="only this scenario")
+    parser.add_argument("--tool", action="append", metavar="NAME", help="only this tool")
+    parser.add_argument("--reuse", action="store_true", help="the other agents' numbers of last time")
+    parser.add_argument("--into", type=Path, metavar="DIR", help="where to write the page")
+    options = parser.parse_args(argv)
+    unknown = [name for name in options.agents if name not in agents()]
     if unknown:
-        asked.error(f"no agent is called {unknown[0]}; there are {', '.join(agents())}")
-    known = {title for name in said.agents or agents() for title in repertoire(name).plays}
-    for what, named, there in (("scenario", said.play, known), ("tool", said.tool, _tools())):
-        strange = [name for name in named or [] if name not in there]
+        parser.error(f"no agent is called {unknown[0]}; there are {', '.join(agents())}")
+    titles = {title for name in options.agents or agents() for title in repertoire(name).plays}
+    for what, names, there in (
+        ("scenario", options.play, titles),
+        ("tool", options.tool, _tools()),
+    ):
+        strange = [name for name in names or [] if name not in there]
         if strange:
-            asked.error(f"no {what} is called {strange[0]!r}; there are: {', '.join(sorted(there))}")
-    return said
+            parser.error(f"no {what} is called {strange[0]!r}; there are: {', '.join(sorted(there))}")
+    return options
 
 
 def _tools() -> set[str]:

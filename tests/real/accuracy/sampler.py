@@ -1,4 +1,4 @@
-"""Asks tools again and again, and keeps what they said and when. A tool is a command, any command."""
+"""Asks tools again and again, and keeps each answer with its time. A tool is any command."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ LONGEST = 20.0  # seconds that one answer may take
 
 
 class Sample(NamedTuple):
-    asked: float  # time.time()
-    answered: float
+    asked_at: float  # time.time()
+    answered_at: float
     rows: tuple[Row, ...] | None  # None: no answer that could be read
-    before: Census  # who lived when the question was put
+    before: Census  # who lived when the question was asked
     after: Census  # who lived when the answer was in
     error: str = ""
 
@@ -66,7 +66,7 @@ class Sampler:
         for thread in self._asking:
             thread.join()
         for samples in self.samples.values():
-            samples.sort(key=lambda sample: sample.asked)
+            samples.sort(key=lambda sample: sample.asked_at)
 
     def _tick(self) -> None:
         while not self._over.is_set():
@@ -86,9 +86,9 @@ class Sampler:
     def _answer(self, tool: Tool) -> Sample:
         politely = ["nice", "-n", "10"] if self._pace.politely else []
         before = self._census()
-        asked = time.time()
+        asked_at = time.time()
         try:
-            done = subprocess.run(
+            process = subprocess.run(
                 [*politely, *tool.command()],
                 env=self._environ,
                 cwd=self._cwd,
@@ -98,9 +98,9 @@ class Sampler:
                 timeout=LONGEST,
                 check=False,
             )
-            answered = time.time()
+            answered_at = time.time()
             after = self._census()
-            rows = tuple(tool.rows(done.stdout, done.returncode))
-            return Sample(asked, answered, rows, before, after)
+            rows = tuple(tool.rows(process.stdout, process.returncode))
+            return Sample(asked_at, answered_at, rows, before, after)
         except (ValueError, subprocess.TimeoutExpired) as error:
-            return Sample(asked, time.time(), None, before, {}, f"{type(error).__name__}: {error}")
+            return Sample(asked_at, time.time(), None, before, {}, f"{type(error).__name__}: {error}")

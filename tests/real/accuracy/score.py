@@ -1,10 +1,10 @@
-"""Holds a tool's answers against the driver's truth. Pure: samples and histories in, counts out.
+"""Scores a tool's answers against the driver's truth. Pure: samples and histories in, findings out.
 
 - A row is right when its word is the truth, `unknown` when the tool says that it cannot tell, else
-  wrong; a living session that is not listed is wrong too. Only settled moments count.
-- *Wrong stopped*: said at any moment to have ended, while the kernel still had the process when the
-  answer was in. *Said alive*: said to live, though the process had ended before the question was put.
-- A change is *noticed* by the first answer that tells the new state, *missed* if none does in time.
+wrong; a living session that is not listed is wrong too. Only settled moments count.
+- *Wrong stopped*: listed at any moment as ended, while the kernel still had the process when the
+answer was in. *Said alive*: listed as alive, though the process had ended before the question was asked.
+- A change is *noticed* by the first answer with the new state, *missed* if there is none in time.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from agentctl.system.identity import ProcessIdentity
+from agentctl.system.proc import ProcessIdentity
 from tests.real.accuracy.sampler import Sample
 from tests.real.accuracy.timeline import SETTLED_AFTER, Actor
 from tests.real.accuracy.tools import LIVE, Row, Tool
-from tests.real.book import Told, Who
+from tests.real.book import State, Who
 
 
 class Finding(NamedTuple):
@@ -28,7 +28,7 @@ class Finding(NamedTuple):
     truth: str  # a status, or "running → idle"
     said: str
     at: float  # seconds after the truth began; noticed: how long it took
-    blind: str = ""  # why nobody outside could tell
+    blind: str = ""  # why it cannot be known from outside
     reason: str = ""  # the tool's own, for unknown
 
 
@@ -39,16 +39,16 @@ class Judge:
         self._tool, self._play, self._actors = tool, play, actors
 
     def findings(self, samples: Sequence[Sample]) -> list[Finding]:
-        found: list[Finding] = []
+        findings: list[Finding] = []
         for actor in self._actors.values():
             for sample in samples:
                 if sample.rows is not None:
-                    found += self._of_sample(actor, sample, sample.rows)
-            found += self._of_changes(actor, samples)
-        return found
+                    findings += self._of_sample(actor, sample, sample.rows)
+            findings += self._of_changes(actor, samples)
+        return findings
 
     def _of_sample(self, actor: Actor, sample: Sample, rows: Sequence[Row]) -> Iterable[Finding]:
-        moment = actor.during(sample.asked, sample.answered)
+        moment = actor.during(sample.asked_at, sample.answered_at)
         if moment is None:
             return
         row = self._row_of(rows, moment.who)
@@ -63,11 +63,11 @@ class Judge:
         if row is None:
             return
         alive, dead = sample.after.get(actor.name, False), not sample.before.get(actor.name, True)
-        its = actor.has_it(sample.asked)
+        its = actor.has_it(sample.asked_at)
         if alive and its and row.status == "stopped":
-            yield self._finding("wrong-stopped", actor, sample, row, Told("alive"))
+            yield self._finding("wrong-stopped", actor, sample, row, State("alive"))
         if dead and row.lives and not self._taken_over(actor, sample):
-            yield self._finding("said-alive", actor, sample, row, Told("stopped"))
+            yield self._finding("said-alive", actor, sample, row, State("stopped"))
 
     def _taken_over(self, actor: Actor, sample: Sample) -> bool:
         """Whether another process had its session by then: resumed, or respawned."""
@@ -75,19 +75,19 @@ class Judge:
         for other in self._actors.values():
             began = other.entries[0].at if other.entries else float("inf")
             theirs = {entry.who.session_id for entry in other.entries} - {None}
-            if other is not actor and mine & theirs and began <= sample.answered:
+            if other is not actor and mine & theirs and began <= sample.answered_at:
                 return True
         return False
 
-    def _kind(self, row: Row | None, now: Told, who: Who) -> str:
+    def _kind(self, row: Row | None, now: State, who: Who) -> str:
         states = self._tool.states_of(who.adapter)
         if row is None:
-            # Of a dead one nothing may ever have been written, and some tools list the living only.
+            # A dead session may never have been written down, and some tools list the living only.
             unsaid = who.session_id is None or "stopped" not in states
             return "" if now.status == "stopped" and unsaid else "wrong"
         if row.status == "unknown":
             return "unknown"
-        if now.status in LIVE and now.status not in states:  # it has no word for that
+        if now.status in LIVE and now.status not in states:  # the tool has no word for that
             return "right" if row.status in LIVE else "wrong"
         return "right" if row.status == now.status else "wrong"
 
@@ -101,21 +101,24 @@ class Judge:
             if entry.now.status == "stopped" and entry.who.session_id is None:
                 continue
             times = [
-                max(0.0, sample.answered - entry.at)
+                max(0.0, sample.answered_at - entry.at)
                 for sample in samples
                 if sample.rows is not None
-                and cause <= sample.asked
-                and sample.asked < until
+                and cause <= sample.asked_at
+                and sample.asked_at < until
                 and (row := self._row_of(sample.rows, entry.who)) is not None
                 and row.status == entry.now.status
             ]
             if times:
                 yield Finding("noticed", self._play, actor.name, change, "", min(times))
-            elif any(entry.at + SETTLED_AFTER <= sample.asked < until for sample in samples):
-                yield Finding("missed", self._play, actor.name, change, "", 0.0)  # it was asked in time
+            elif any(entry.at + SETTLED_AFTER <= sample.asked_at < until for sample in samples):
+                yield Finding(
+                    "missed", self._play, actor.name, change, "", 0.0
+                )  # the tool was asked in time
 
     def _row_of(self, rows: Sequence[Row], who: Who) -> Row | None:
-        """Theirs by session id if both know it, else by process, if no other actor has that pid too."""
+        """The actor's row: by session id if both know it, else by process, unless two actors have that
+        pid."""
         if who.session_id is not None:
             same = [row for row in rows if row.session_id == who.session_id]
             if same:
@@ -142,9 +145,9 @@ class Judge:
     def _shares(self, process: ProcessIdentity) -> bool:
         return [actor.process for actor in self._actors.values()].count(process) > 1
 
-    def _finding(self, kind: str, actor: Actor, sample: Sample, row: Row | None, now: Told) -> Finding:
-        began = [entry.at for entry in actor.entries if entry.at <= sample.asked]
-        after = sample.asked - began[-1] if began else 0.0
-        said = row.said if row else "not listed"
+    def _finding(self, kind: str, actor: Actor, sample: Sample, row: Row | None, now: State) -> Finding:
+        began = [entry.at for entry in actor.entries if entry.at <= sample.asked_at]
+        after = sample.asked_at - began[-1] if began else 0.0
+        word = row.word if row else "not listed"
         reason = row.reason if row else ""
-        return Finding(kind, self._play, actor.name, now.status, said, after, now.blind, reason)
+        return Finding(kind, self._play, actor.name, now.status, word, after, now.blind, reason)

@@ -25,7 +25,7 @@ from tests.real.accuracy.record import Notification, Record, StreamEvent, decode
 from tests.real.accuracy.score import Finding
 from tests.real.accuracy.timeline import Actor, Entry
 from tests.real.accuracy.truth import ALIVE, EVER, Line, Step, Truth
-from tests.real.book import Told, Who
+from tests.real.book import State, Who
 from tests.real.listening import STATUSES
 
 LATE = 2.0  # seconds after the end of a state in which an event about it is late, not untrue
@@ -37,10 +37,10 @@ ABOUT = frozenset({"session.started", "session.identified", *(f"session.{name}" 
 
 def score(plays: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]] | None:
     """The findings of all recorded plays; None: no play has a record."""
-    kept = [(play["play"], decode(play["record"])) for play in plays if play.get("record")]
-    if not kept:
+    records = [(play["play"], decode(play["record"])) for play in plays if play.get("record")]
+    if not records:
         return None
-    return [found._asdict() for title, record in kept for found in Scorer(title, record).findings()]
+    return [each._asdict() for title, record in records for each in Scorer(title, record).findings()]
 
 
 class Scorer:
@@ -56,14 +56,14 @@ class Scorer:
 
     def findings(self) -> list[Finding]:
         faults = {event.seq: fault for event in self._events if (fault := self._find_fault(event))}
-        found = [self._score_event(event, faults) for event in self._events]
-        found += [self._score_notification(one, faults) for one in self._record.notifications]
+        findings = [self._score_event(event, faults) for event in self._events]
+        findings += [self._score_notification(one, faults) for one in self._record.notifications]
         for event in self._record.events:
             if event.type == "events.gap" and event.subject is not None:
-                found.append(self._finding("gap", event, "", event.reason))
+                findings.append(self._finding("gap", event, "", event.reason))
         for actor in self._record.actors.values():
-            found += self._score_changes(actor)
-        return found
+            findings += self._score_changes(actor)
+        return findings
 
     # events and notifications
 
@@ -98,29 +98,32 @@ class Scorer:
     def _reach(self, event: StreamEvent, claim: str, line: Line) -> Step | None:
         """The step that makes the claim true. The next event about it may not go back behind it."""
         key = event.subject, line.name
-        found = line.find(claim, event.at - LATE, event.at + DRIVER_DELAY, self._positions.get(key, 0))
-        if found is None:
+        number = line.find(claim, event.at - LATE, event.at + DRIVER_DELAY, self._positions.get(key, 0))
+        if number is None:
             return None
-        self._positions[key] = found
-        return line.steps[found]
+        self._positions[key] = number
+        return line.steps[number]
 
-    def _score_notification(self, got: Notification, faults: Mapping[int, Fault]) -> Finding:
-        event = next((event for event in self._events if event.seq == got.seq), None)
+    def _score_notification(self, notification: Notification, faults: Mapping[int, Fault]) -> Finding:
+        event = next((event for event in self._events if event.seq == notification.seq), None)
         if event is None:
-            return Finding("false-notification", self._play, "", "no such event", got.word, 0.0)
+            return Finding("false-notification", self._play, "", "no such event", notification.word, 0.0)
         if event.seq in faults:
-            return self._finding("false-notification", event, faults[event.seq][1], got.word)
+            return self._finding("false-notification", event, faults[event.seq][1], notification.word)
         claim = claim_of(event) or ALIVE
         lines = self._truth.lines(event.subject, self._processes.get(event.subject))
-        if any(line.find(claim, got.at - LATE, got.at + DRIVER_DELAY) is not None for line in lines):
-            return self._finding("notification", event, "", got.word)
-        return self._finding("false-notification", event, "it was over", got.word)
+        if any(
+            line.find(claim, notification.at - LATE, notification.at + DRIVER_DELAY) is not None
+            for line in lines
+        ):
+            return self._finding("notification", event, "", notification.word)
+        return self._finding("false-notification", event, "it was over", notification.word)
 
     def _finding(self, kind: str, event: StreamEvent, truth: str, reason: str) -> Finding:
         began = min((e.at for e in self._record.events), default=event.at)
-        said = event.type.removeprefix("session.")
+        word = event.type.removeprefix("session.")
         after = round(event.at - began, 3)
-        return Finding(kind, self._play, str(event.subject), truth, said, after, reason=reason)
+        return Finding(kind, self._play, str(event.subject), truth, word, after, reason=reason)
 
     # changes
 
@@ -129,7 +132,7 @@ class Scorer:
         for number, (entry, _, until) in enumerate(spells):
             status = _state(entry).status
             change, previous = f"{previous} → {status}", status
-            if any(began <= entry.at <= ended for began, ended in self._record.away):
+            if any(start <= entry.at <= end for start, end in self._record.away):
                 continue
             if _state(entry).blind or (status == "stopped" and entry.who.session_id is None):
                 yield self._score_blind(actor, entry, change, until)
@@ -167,16 +170,16 @@ class Scorer:
 
     def _about(self, who: Who) -> Sequence[StreamEvent]:
         """The events about its id, and about its process before that had an id. If the driver does not
-        know the id, all events that name its process."""
+        know the id, all events of its process."""
         address = who.process.address if who.process is not None else None
         subjects = {who.session_id, address} - {None}
         if who.session_id is None:
             subjects |= {event.subject for event in self._events if event.process == address}
         states = [event for event in self._events if event.type not in _BEGINNINGS]
         mine = [event for event in states if event.subject in subjects]
-        named = any(event.subject == who.session_id and event.process == address for event in mine)
-        ended = {e.seq for e in mine if e.subject == address and e.type == "session.stopped"}
-        return [event for event in mine if not (named and event.seq in ended)]
+        has_id = any(event.subject == who.session_id and event.process == address for event in mine)
+        ends = {e.seq for e in mine if e.subject == address and e.type == "session.stopped"}
+        return [event for event in mine if not (has_id and event.seq in ends)]
 
 
 _BEGINNINGS = ("session.started", "session.identified")
@@ -221,6 +224,6 @@ def _detail(steps: Sequence[Step]) -> str:
     return " or ".join(sorted({f"{now.status}: {now.waiting_for or now.outcome}" for now in states}))
 
 
-def _state(entry: Entry) -> Told:
+def _state(entry: Entry) -> State:
     assert entry.now is not None
     return entry.now

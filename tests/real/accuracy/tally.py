@@ -75,9 +75,9 @@ class StreamCount(NamedTuple):
         return 100 * self.false / self.changes if self.changes else None
 
 
-def count_stream(found: Sequence[Mapping[str, Any]]) -> StreamCount:
-    kinds = Counter(finding["kind"] for finding in found)
-    times = [finding["at"] for finding in found if finding["kind"] == "reported"]
+def count_stream(findings: Sequence[Mapping[str, Any]]) -> StreamCount:
+    kinds = Counter(finding["kind"] for finding in findings)
+    times = [finding["at"] for finding in findings if finding["kind"] == "reported"]
     false = kinds["false"] + kinds["ghost"]
     return StreamCount(
         changes=kinds["reported"] + kinds["missing"] + kinds["blind"] + kinds["unfounded"],
@@ -95,58 +95,58 @@ def count_stream(found: Sequence[Mapping[str, Any]]) -> StreamCount:
     )
 
 
-def bad_findings(found: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+def bad_findings(findings: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
     """The findings that need a fix, or at least a look."""
-    kept = ("false", "ghost", "false-notification", "missing", "unfounded", "gap")
-    return [finding for finding in found if finding["kind"] in kept]
+    bad = ("false", "ghost", "false-notification", "missing", "unfounded", "gap")
+    return [finding for finding in findings if finding["kind"] in bad]
 
 
 def tally(plays: Iterable[Mapping[str, Any]], tool: str) -> Tally:
-    told = [play["tools"][tool] for play in plays if tool in play["tools"]]
-    found = [finding for one in told for finding in one["findings"]]
-    kinds = Counter(finding["kind"] for finding in found)
+    results = [play["tools"][tool] for play in plays if tool in play["tools"]]
+    findings = [finding for one in results for finding in one["findings"]]
+    kinds = Counter(finding["kind"] for finding in findings)
     return Tally(
-        states={state: _counted(found, state) for state in STATES},
-        blind=_blind(found),
-        changes=_changes(found),
+        states={state: _counted(findings, state) for state in STATES},
+        blind=_blind(findings),
+        changes=_changes(findings),
         wrong_stopped=kinds["wrong-stopped"],
         said_alive=kinds["said-alive"],
-        asked=sum(one["samples"] for one in told),
-        unreadable=sum(len(one["unreadable"]) for one in told),
-        gap=_median([one["gap"] for one in told]),
-        took=_median([one["took"] for one in told]),
+        asked=sum(one["samples"] for one in results),
+        unreadable=sum(len(one["unreadable"]) for one in results),
+        gap=_median([one["gap"] for one in results]),
+        took=_median([one["took"] for one in results]),
     )
 
 
 def wrongs(plays: Iterable[Mapping[str, Any]], tool: str) -> list[dict[str, Any]]:
-    """Every kind of answer that was not right, and every change missed, for whoever mends it: where,
-    how often, and how long after the truth began at the earliest."""
-    kept = ("wrong", "unknown", "wrong-stopped", "said-alive", "missed")
-    told = [play["tools"][tool] for play in plays if tool in play["tools"]]
-    found: dict[tuple[str, ...], dict[str, Any]] = {}
-    for finding in (f for one in told for f in one["findings"]):
-        if finding["kind"] in kept and not finding["blind"]:
+    """Every kind of answer that was not right, and every change missed: where, how often, and how long
+    after the truth began at the earliest."""
+    wrong = ("wrong", "unknown", "wrong-stopped", "said-alive", "missed")
+    results = [play["tools"][tool] for play in plays if tool in play["tools"]]
+    groups: dict[tuple[str, ...], dict[str, Any]] = {}
+    for finding in (f for one in results for f in one["findings"]):
+        if finding["kind"] in wrong and not finding["blind"]:
             key = tuple(str(finding[name]) for name in ("kind", "play", "actor", "truth", "said"))
-            same = found.setdefault(key, {**finding, "times": 0})
+            same = groups.setdefault(key, {**finding, "times": 0})
             same["times"] += 1
             same["at"] = round(min(same["at"], finding["at"]), 3)
-    return list(found.values())
+    return list(groups.values())
 
 
-def _counted(found: Sequence[Mapping[str, Any]], state: str, blind: str = "") -> Counted:
-    kinds = Counter(f["kind"] for f in found if f["truth"] == state and f["blind"] == blind)
+def _counted(findings: Sequence[Mapping[str, Any]], state: str, blind: str = "") -> Counted:
+    kinds = Counter(f["kind"] for f in findings if f["truth"] == state and f["blind"] == blind)
     return Counted(kinds["right"], kinds["wrong"], kinds["unknown"])
 
 
-def _blind(found: Sequence[Mapping[str, Any]]) -> dict[tuple[str, str], Counted]:
-    reasons = sorted({(f["truth"], f["blind"]) for f in found if f["blind"]})
-    return {(state, why): _counted(found, state, why) for state, why in reasons}
+def _blind(findings: Sequence[Mapping[str, Any]]) -> dict[tuple[str, str], Counted]:
+    reasons = sorted({(f["truth"], f["blind"]) for f in findings if f["blind"]})
+    return {(state, why): _counted(findings, state, why) for state, why in reasons}
 
 
-def _changes(found: Sequence[Mapping[str, Any]]) -> dict[str, Change]:
+def _changes(findings: Sequence[Mapping[str, Any]]) -> dict[str, Change]:
     noticed: dict[str, list[float]] = defaultdict(list)
     missed: Counter[str] = Counter()
-    for finding in found:
+    for finding in findings:
         if finding["kind"] == "noticed":
             noticed[finding["truth"]].append(finding["at"])
         elif finding["kind"] == "missed":
@@ -160,8 +160,8 @@ def _changes(found: Sequence[Mapping[str, Any]]) -> dict[str, Change]:
 
 
 def _median(numbers: Sequence[float | None]) -> float:
-    known = [number for number in numbers if number is not None]
-    return statistics.median(known) if known else 0.0
+    values = [number for number in numbers if number is not None]
+    return statistics.median(values) if values else 0.0
 
 
 def _p95(numbers: Sequence[float]) -> float:

@@ -19,7 +19,7 @@ from typing import NamedTuple
 
 from tests.real.accuracy.record import ModelRequest, Record
 from tests.real.accuracy.timeline import Actor, Entry
-from tests.real.book import Told
+from tests.real.book import State
 
 ALIVE = "alive"  # the claim of an event without an activity: true in any state but stopped
 LIVE = frozenset({"running", "waiting", "idle"})
@@ -31,7 +31,7 @@ class Step(NamedTuple):
     start: float
     end: float
     may_be: frozenset[str]
-    now: Told | None = None  # the declaration, if there is one
+    now: State | None = None  # the declaration, if there is one
 
     def allows(self, claim: str) -> bool:
         return bool(self.may_be & LIVE) if claim == ALIVE else claim in self.may_be
@@ -96,11 +96,11 @@ class Truth:
         ordered = sorted(marks, key=lambda mark: mark.entry.at)
         actors = [mark.actor.name for mark in ordered]
         mine = {m for one in actors for m in self._record.marks.get(one, ())}
-        known = _Requests(self._record.requests, mine)
+        requests = _Requests(self._record.requests, mine)
         # a client may start with the prompt of a session that its server runs, and makes without one
         declared = [mark.actor.name for mark in ordered if mark.entry.now is not None]
         at_prompt = (declared or actors)[0] not in self._record.headless
-        return Line(name, tuple(_steps(ordered, known, at_prompt=at_prompt)))
+        return Line(name, tuple(_steps(ordered, requests, at_prompt=at_prompt)))
 
 
 class _Requests:
@@ -108,20 +108,20 @@ class _Requests:
 
     def __init__(self, requests: Sequence[ModelRequest], marks: set[str]) -> None:
         self._mine = [one for one in requests if marks.intersection(one.marks)]
-        self._anybodys = [one for one in requests if not one.marks]
+        self._unmarked = [one for one in requests if not one.marks]
 
-    def begun(self, start: float, end: float) -> list[float]:
+    def find_starts(self, start: float, end: float) -> list[float]:
         """When it asked the model: its own mark is in the request."""
         return [one.at for one in self._mine if one.kind == "asked" and start <= one.at < end]
 
-    def begun_by_somebody(self, start: float, end: float) -> int:
+    def count_unmarked(self, start: float, end: float) -> int:
         """How many requests have no mark, and may be its own: from a sub-agent, or a turn that began
         without a prompt."""
-        return sum(1 for one in self._anybodys if one.kind == "asked" and start <= one.at < end)
+        return sum(1 for one in self._unmarked if one.kind == "asked" and start <= one.at < end)
 
-    def ended(self, start: float, end: float) -> bool:
-        found = (*self._mine, *self._anybodys)
-        return any(one.kind in ENDS_A_TURN and start <= one.at < end for one in found)
+    def has_end(self, start: float, end: float) -> bool:
+        requests = (*self._mine, *self._unmarked)
+        return any(one.kind in ENDS_A_TURN and start <= one.at < end for one in requests)
 
 
 def _ids(actor: Actor) -> set[str]:
@@ -131,14 +131,14 @@ def _ids(actor: Actor) -> set[str]:
 def _of_session(actor: Actor, session_id: str) -> Iterator[_Mark]:
     """The entries about this session; before its id was known, those that led to it."""
     for number, entry in enumerate(actor.entries):
-        known = (later.who.session_id for later in actor.entries[number:] if later.who.session_id)
-        if next(known, None) == session_id:
+        ids = (later.who.session_id for later in actor.entries[number:] if later.who.session_id)
+        if next(ids, None) == session_id:
             yield _Mark(entry, actor)
 
 
 def _steps(marks: Sequence[_Mark], requests: _Requests, *, at_prompt: bool) -> Iterator[Step]:
     """`at_prompt`: it started without a prompt, so it was idle before its first turn."""
-    before: Told | None = None
+    before: State | None = None
     began: float | None = -EVER  # the first act since the last declaration; None: there was none
     for mark, later in pairwise([*marks, None]):
         assert mark is not None
@@ -159,20 +159,20 @@ def _steps(marks: Sequence[_Mark], requests: _Requests, *, at_prompt: bool) -> I
 
 def _early(entry: Entry, until: float, requests: _Requests) -> Iterator[Step]:
     """It was declared idle and asks the model all the same: its client tries again after an error."""
-    for asked in requests.begun(entry.at, until):
-        yield from _one(asked, until, "running")
-        yield Step(asked, until, frozenset({"idle"}), entry.now)
+    for at in requests.find_starts(entry.at, until):
+        yield from _one(at, until, "running")
+        yield Step(at, until, frozenset({"idle"}), entry.now)
 
 
-def _trailing(began: float, before: Told | None, actor: Actor) -> Iterator[Step]:
+def _trailing(began: float, before: State | None, actor: Actor) -> Iterator[Step]:
     """After an act whose result the driver did not declare."""
-    ended = actor.died_at if actor.died_at is not None else EVER
+    died_at = actor.died_at if actor.died_at is not None else EVER
     if before is not None:
         yield Step(began, EVER, frozenset({before.status}), before)
-    if ended > began:
-        yield Step(began, ended, frozenset({"running", "idle"}))
-    if ended < EVER:
-        yield Step(max(began, ended), EVER, frozenset({"stopped"}))
+    if died_at > began:
+        yield Step(began, died_at, frozenset({"running", "idle"}))
+    if died_at < EVER:
+        yield Step(max(began, died_at), EVER, frozenset({"stopped"}))
 
 
 class _Change(NamedTuple):
@@ -180,22 +180,22 @@ class _Change(NamedTuple):
 
     start: float
     end: float
-    before: Told | None  # None: it starts with this change
+    before: State | None  # None: it starts with this change
     after: _Mark
     at_prompt: bool
 
     def steps(self, requests: _Requests) -> Iterator[Step]:
         """Cut at its requests to the model: the state before is possible until the first one, the state
         after only from the last one on."""
-        asked = requests.begun(self.start, self.end)
-        cuts = [self.start, *asked, self.end]
+        starts = requests.find_starts(self.start, self.end)
+        cuts = [self.start, *starts, self.end]
         for number, (start, end) in enumerate(pairwise(cuts)):
-            first, last = number == 0, number == len(asked)
+            first, last = number == 0, number == len(starts)
             yield from self._before(start, end) if first else _one(start, end, "running")
-            for _ in range(requests.begun_by_somebody(start, end)):
+            for _ in range(requests.count_unmarked(start, end)):
                 yield from _one(start, end, "idle")
                 yield from _one(start, end, "running")
-            if requests.ended(start, end) or (last and self._ends_after_its_turn(asked)):
+            if requests.has_end(start, end) or (last and self._ends_after_its_turn(starts)):
                 yield from _one(start, end, "idle")
             yield from self._after(start, end) if last else _one(start, end, "running")
 
@@ -208,9 +208,9 @@ class _Change(NamedTuple):
         if self.before.status in LIVE:  # a typed command may be work without a request
             yield from _one(start, end, "running")
 
-    def _ends_after_its_turn(self, asked: Sequence[float]) -> bool:
+    def _ends_after_its_turn(self, starts: Sequence[float]) -> bool:
         """Its turn ends a moment before its process."""
-        worked = bool(asked) or (self.before is not None and self.before.status in LIVE)
+        worked = bool(starts) or (self.before is not None and self.before.status in LIVE)
         return self._status == "stopped" and worked
 
     def _after(self, start: float, end: float) -> Iterator[Step]:

@@ -1,4 +1,4 @@
-"""What real agents are made to do. Each agent's module has `PLAYS` (title to play) and `CANNOT` (title
+"""What the real agents play. Each agent's module has `PLAYS` (title to play) and `CANNOT` (title
 to the reason why there is no such thing); together they cover `TITLES`. docs/scenarios.md is made of it.
 
 A play gets a `Lab` and does things to actors; what it declares is checked by a test and sampled by the

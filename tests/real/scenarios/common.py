@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tests.real.actor import identity_of, marked
+from tests.real.actor import identity_of, make_prompt
 from tests.real.lab import row_of
 from tests.real.scenarios import SIGNALS, Play
 from tests.waiting import until
@@ -79,8 +79,8 @@ def retry(lab: Lab, status: int = 529) -> None:
 
 
 def model_server_gone(lab: Lab, retrying: str, words: tuple[str, ...] = (), **more: str) -> None:
-    """In the middle of an answer, and before there is one: it tries again. `words`: that make it;
-    `retrying`: what its screen says then."""
+    """In the middle of an answer, and before there is one: it tries again. `words`: arguments that make
+    it; `retrying`: what its screen shows then."""
     actor = lab.tui(*words)
     actor.says("[[gate=%]] count")
     actor.is_held()
@@ -100,14 +100,14 @@ def _model_comes_back(actor: Actor) -> None:
     actor.plays_out(after=last)
 
 
-def nobody_can_tell(actor: Actor) -> None:
-    """Whether a person is needed: agentctl must say neither that it works nor that it is idle."""
+def wait_for_unknown_activity(actor: Actor) -> None:
+    """Whether a person is needed cannot be known: agentctl must say neither `working` nor `idle`."""
 
     def is_unknown() -> bool:
         row = row_of(actor.lab.rows(), actor.who())
         return row is not None and (row["status"], row["activity"]) == ("running", "unknown")
 
-    until(is_unknown, f"{actor.name} is told as running, activity unknown")
+    until(is_unknown, f"{actor.name} is listed as running, activity unknown")
 
 
 def command_allowed(actor: Actor, errand: Errand) -> None:
@@ -145,7 +145,7 @@ def esc_interrupt(lab: Lab, *keys: str) -> None:
 def killed_while_streaming(lab: Lab, name: str, outcome: str) -> None:
     actor = lab.headless("[[gate=%]] count")
     actor.is_held()
-    actor.has_id()  # killed before it wrote anything, it would leave nothing to be told of
+    actor.has_id()  # killed before it wrote anything, it would leave nothing to list
     actor.signal(signal.Signals[name])
     actor.is_gone(outcome=outcome)
 
@@ -203,8 +203,8 @@ def parallel_starts(lab: Lab) -> None:
     for actor in actors:
         actor.has_id()
         actor.is_now("running")
-    told = {row["id"]: row["pid"] for row in lab.rows() if row["status"] != "stopped"}
-    assert told == {actor.session_id: actor.process.pid for actor in actors}
+    pids = {row["id"]: row["pid"] for row in lab.rows() if row["status"] != "stopped"}
+    assert pids == {actor.session_id: actor.process.pid for actor in actors}
     for actor in actors:
         actor.opens()
     for actor in actors:
@@ -228,8 +228,8 @@ def _is_deleted(directory: Path) -> bool:
 
 
 def state_directory_deleted(lab: Lab) -> None:
-    """What agentctl remembers is gone; what it launched, and what it did not, is told as before."""
-    mark, prompt = marked("[[gate=%]] count")
+    """What agentctl remembers is deleted; what it launched, and what it did not, is listed as before."""
+    mark, prompt = make_prompt("[[gate=%]] count")
     launched = lab.agentctl("launch", lab.adapter, "--prompt", prompt, "--name", "mine", "--json").json()
     first = lab.enters(identity_of(launched["sessions"][0]["pid"]), mark)
     second = lab.headless("[[gate=%]] count")
@@ -245,8 +245,8 @@ def state_directory_deleted(lab: Lab) -> None:
 
 
 def daemon_killed(lab: Lab) -> None:
-    """agentctl's own, in the middle of a turn, which goes on and ends meanwhile. What is asked is
-    answered as before; who watches next tells that nobody did, and each change from then on once."""
+    """agentctl's own daemon, in the middle of a turn, which goes on and ends meanwhile. `list` answers
+    as before; the next daemon reports the gap, and each change from then on once."""
     actor = lab.tui()
     actor.says("[[gate=%]] count")
     actor.is_held()
@@ -268,9 +268,9 @@ def daemon_killed(lab: Lab) -> None:
 def by_each_signal(
     title: str, play: Callable[[Lab, str, str], None], outcomes: dict[str, str]
 ) -> dict[str, Play]:
-    """One play per signal; `outcomes`: what the agent's own records then say of the session."""
+    """One play per signal; `outcomes`: the outcome that the agent's own records then show."""
 
-    def one(name: str) -> Play:
+    def make_play(name: str) -> Play:
         return lambda lab: play(lab, name, outcomes[name])
 
-    return {f"{name} {title}": one(name) for name in SIGNALS}
+    return {f"{name} {title}": make_play(name) for name in SIGNALS}

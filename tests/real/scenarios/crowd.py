@@ -10,16 +10,16 @@ from typing import TYPE_CHECKING
 
 from agentctl.system import proc
 from tests.ending import kill
-from tests.real.actor import PATIENCE, marked
+from tests.real.actor import PATIENCE, make_prompt
 
 if TYPE_CHECKING:
-    from agentctl.system.identity import ProcessIdentity
+    from agentctl.system.proc import ProcessIdentity
     from tests.real.actor import Actor
     from tests.real.lab import Lab
 
 
 def long_prompt(lab: Lab, *words: str) -> None:
-    """On standard input: one argument may have 128 KiB. `words` say that it is there."""
+    """On standard input: one argument may have 128 KiB. `words` make the agent read it."""
     text = "all work and no play " * 10_000
     bare = [word for word in lab.recipe.headless("") if word]
     actor = lab.headless(f"[[gate=%]] {text}", form=lambda _: [*bare, *words], piped=True)
@@ -29,14 +29,14 @@ def long_prompt(lab: Lab, *words: str) -> None:
 
 
 def pid_reused(lab: Lab, program: str | None = None) -> None:
-    """What it left says that its turn is open, for ever; its number is another one's."""
+    """The records of the first one always show an open turn; its pid is another process's by now."""
     first = lab.headless("[[gate=%]] count", program=program)
     first.is_held()
-    first.has_id()  # killed before it wrote anything, it would leave nothing to be told of
+    first.has_id()  # killed before it wrote anything, it would leave nothing to list
     first.unsettled()
     kill(first.process)
     first.is_gone(outcome="killed")
-    first.unsettled()  # the other one may have it open, for all that is known, until it has a prompt
+    first.unsettled()  # until the other one has a prompt, it may have this session open
     second = _again_with_pid(lab, first.process.pid, program)
     second.is_held()
     first.is_now("stopped", outcome="killed")
@@ -68,16 +68,16 @@ def upgraded(lab: Lab, source: str, name: str, *words: str) -> None:
 
 def one_in_another(lab: Lab, comm: str, **markers: str) -> None:
     """Started by the outer one's shell tool, it inherits its markers, and is a session of its own.
-    `markers`: of who started the outer one."""
+    `markers`: of the process that started the outer one."""
     lab.environ.update(markers)
-    mark, prompt = marked("[[gate=%]] inner work")
+    mark, prompt = make_prompt("[[gate=%]] inner work")
     script = lab.work / "inner.sh"  # a file: the outer one's words are not to hold the inner one's mark
     script.write_text(f"{shlex.join([lab.program, *lab.recipe.headless(prompt)])} </dev/null\n")
     outer = lab.headless("[[tool=sh inner.sh]] [[gate=%]] outer work")
-    held = lab.model.journal.wait("held", mark, gate=mark, deadline=PATIENCE)
-    inner = lab.enters(_inside(outer, comm), mark)
-    inner.is_now("running", since=held.at)
-    outer.is_now("running", since=held.at)
+    note = lab.model.journal.wait("held", mark, gate=mark, deadline=PATIENCE)
+    inner = lab.enters(_find_inside(outer, comm), mark)
+    inner.is_now("running", since=note.at)
+    outer.is_now("running", since=note.at)
     assert inner.has_id() != outer.has_id()
     inner.opens()
     inner.is_gone(outcome="completed")
@@ -87,7 +87,7 @@ def one_in_another(lab: Lab, comm: str, **markers: str) -> None:
 
 
 def _again_with_pid(lab: Lab, pid: int, program: str | None) -> Actor:
-    """Pids are given in a row; the room has its own. A thread of ours may come between: once more."""
+    """The kernel assigns pids in order, and the room has its own. A thread of ours may get it: again."""
     while True:
         with open("/proc/sys/kernel/ns_last_pid", "w", encoding="ascii") as last:
             last.write(str(pid - 1))
@@ -97,8 +97,8 @@ def _again_with_pid(lab: Lab, pid: int, program: str | None) -> Actor:
         kill(actor.process)
 
 
-def _inside(outer: Actor, comm: str) -> ProcessIdentity:
-    """The agent below that one."""
+def _find_inside(outer: Actor, comm: str) -> ProcessIdentity:
+    """The agent below this one in the process tree."""
     table = proc.read_table()
     for process in table.values():
         above = process.parent

@@ -27,8 +27,8 @@ def page() -> str:
     for title in TITLES:
         cells = [_cell(title, repertoires[pin.name].cannot, reasons) for pin in pins]
         rows.append(f"| {title} | " + " | ".join(cells) + " |")
-    told = [f"{number}. {why}" for number, why in enumerate(reasons, 1)]
-    return "\n".join([_HEAD, *rows, "", *told]) + "\n"
+    lines = [f"{number}. {why}" for number, why in enumerate(reasons, 1)]
+    return "\n".join([_HEAD, *rows, "", *lines]) + "\n"
 
 
 def _cell(title: str, cannot: Mapping[str, str], reasons: list[str]) -> str:

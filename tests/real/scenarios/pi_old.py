@@ -1,7 +1,7 @@
 """Pi 0.73.1, the last of its first package: writes a session's file with the first answer, not before.
 
-Most is played as with 1.5. What differs: a first turn has a process and no session, a command is not
-told which session runs it, and retries leave no mark.
+Most is played as with 1.5. What differs: a first turn has a process and no session, a command does not
+learn which session runs it, and retries leave no mark.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def first_answer(lab: Lab) -> None:
 
 
 def at_its_terminal(lab: Lab, pause: str) -> None:
-    """A first turn, which nobody sees, and a second one."""
+    """A first turn, which cannot be seen, and a second one."""
     actor = lab.tui()
     actor.says(f"[[{pause}=%]] count")
     actor.is_held(blind=UNWRITTEN)
@@ -51,22 +51,22 @@ def interrupted(lab: Lab) -> None:
 
 
 def killed_while_streaming(lab: Lab, name: str, outcome: str) -> None:
-    """In a first turn, which was never there; then in a later one."""
+    """In a first turn, which leaves no trace; then in a later one."""
     first = lab.headless("[[gate=%]] count")
     first.is_held(blind=UNWRITTEN)
     first.signal(signal.Signals[name])
     first.is_gone(blind=UNWRITTEN)
-    actor = lab.headless("[[gate=%]] count", "--session", sessions.ended(lab))
+    actor = lab.headless("[[gate=%]] count", "--session", sessions.make_session(lab))
     actor.is_held()
     actor.signal(signal.Signals[name])
     actor.is_gone(outcome=outcome)
 
 
 def api_error(lab: Lab) -> None:
-    """Without a terminal first: the other way round, what ends may be of the one that lives."""
-    ended = lab.headless("[[error=400]] hello")
-    ended.is_gone(outcome="failed")
-    ended.unsettled()
+    """Headless first: the other way round, what ends might belong to the one that lives."""
+    first = lab.headless("[[error=400]] hello")
+    first.is_gone(outcome="failed")
+    first.unsettled()
     actor = lab.tui()
     actor.says("[[error=400]] hello")
     actor.is_now("idle", since=actor.heard("refused").at)
@@ -91,11 +91,11 @@ def retry(lab: Lab) -> None:
 
 def resume_in_the_tui(lab: Lab) -> None:
     """(The list that it shows stays on the screen when it is gone, where we could not see it go.)"""
-    sessions.resumed_by_words(lab)
+    sessions.resume_by_words(lab)
 
 
 def two_in_one_directory(lab: Lab) -> None:
-    """Until one is dead: what the other has not written cannot be its own."""
+    """Until one of them is dead, an unwritten session might belong to either."""
     first = lab.tui()
     first.says("hello")
     first.has_answer()

@@ -19,19 +19,19 @@ PLACEHOLDER = "echo the postinstall script was not run\n"
 
 
 def install() -> None:
-    wanted = json.loads(Path("package.json").read_text())["dependencies"]
-    refuse(wanted)
+    packages = json.loads(Path("package.json").read_text())["dependencies"]
+    refuse(packages)
     commands = Path("node_modules", ".bin")
     commands.mkdir(parents=True)
     for pin in pins().values():
-        if pin.package in wanted:
+        if pin.package in packages:
             program = commands / pin.command
-            program.write_text(PLACEHOLDER if said("lazy") == pin.package else SCRIPT)
+            program.write_text(PLACEHOLDER if read_setting("lazy") == pin.package else SCRIPT)
             program.chmod(0o755)
 
 
-def pack(wanted: str) -> None:
-    package, _, version = wanted.rpartition("@")
+def pack(spec: str) -> None:
+    package, _, version = spec.rpartition("@")
     refuse([package])
     pin = next(pin for pin in pins().values() if (pin.package, pin.version) == (package, version))
     with tarfile.open("package.tgz", "w:gz") as archive:
@@ -45,13 +45,13 @@ def _member(pin: Pin) -> tuple[tarfile.TarInfo, io.BytesIO]:
 
 
 def refuse(packages: list[str]) -> None:
-    if said("broken") in packages:
+    if read_setting("broken") in packages:
         print("npm error code EAI_AGAIN\nnpm error getaddrinfo: the registry cannot be reached")
         sys.exit(1)
 
 
-def said(about: str) -> str:
-    path = HERE / about
+def read_setting(name: str) -> str:
+    path = HERE / name
     return path.read_text() if path.exists() else ""
 
 

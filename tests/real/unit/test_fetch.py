@@ -20,7 +20,7 @@ def wheel(folder: Path) -> str:
     about = "tiny_tool-1.0.dist-info"
     with zipfile.ZipFile(path, "w") as archive:
         archive.writestr("tiny_tool.py", "raise SystemExit('it was run')\n")
-        # what it depends on cannot be had, and is not asked for
+        # its dependency does not exist, and is not installed
         archive.writestr(
             f"{about}/METADATA",
             "Metadata-Version: 2.1\nName: tiny-tool\nVersion: 1.0\nRequires-Dist: not-to-be-had\n",
@@ -43,7 +43,8 @@ def tiny(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Pin:
     return Pin("tiny", "pypi", "tiny-tool", "1.0", "MIT", sha256)
 
 
-def test_it_is_installed_alone_and_known_to_be(tiny: Pin, tmp_path: Path) -> None:
+@pytest.mark.slow
+def test_an_install_brings_the_tool_and_nothing_else(tiny: Pin, tmp_path: Path) -> None:
     assert not tiny.installed
     install(tiny)
     assert tiny.installed
@@ -59,7 +60,8 @@ def test_a_wheel_with_another_hash_is_refused(tiny: Pin) -> None:
     assert not changed.installed
 
 
-def test_a_half_made_one_is_made_anew(tiny: Pin) -> None:
+@pytest.mark.slow
+def test_an_unfinished_install_is_repeated(tiny: Pin) -> None:
     install(tiny)
     (tiny.place / STAMP).unlink()
     (tiny.commands / "tiny-tool").unlink()
@@ -67,15 +69,18 @@ def test_a_half_made_one_is_made_anew(tiny: Pin) -> None:
     assert (tiny.commands / "tiny-tool").exists()
 
 
-def test_a_registry_nobody_fetches_from_is_named(tiny: Pin) -> None:
+def test_an_unknown_registry_is_named(tiny: Pin) -> None:
     with pytest.raises(Failed, match="npm"):
         install(tiny._replace(registry="npm"))
 
 
-def test_what_cannot_be_had_is_said_of_each(tiny: Pin, capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.slow
+def test_each_tool_that_cannot_be_fetched_is_named(
+    tiny: Pin, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert main([]) == 2
-    said = capsys.readouterr().err
-    assert all(f"{pin.name} {pin.version} is not measured: " in said for pin in pins().values())
+    output = capsys.readouterr().err
+    assert all(f"{pin.name} {pin.version} is not measured: " in output for pin in pins().values())
 
 
 def test_every_pin_is_exact() -> None:

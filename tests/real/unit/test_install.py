@@ -46,8 +46,8 @@ class Machine:
         path = self.npm / "calls"
         return sorted(path.read_text().splitlines()) if path.exists() else []
 
-    def seen(self) -> set[str]:
-        """What is in the folder, but for our lock."""
+    def names(self) -> set[str]:
+        """The names in the folder, without our lock."""
         return set(os.listdir(self.agents)) - {".lock"}
 
 
@@ -57,9 +57,9 @@ def machine(tmp_path: Path) -> Machine:
 
 
 def test_all_come_with_a_command_each(machine: Machine) -> None:
-    done = machine.install()
-    assert (done.returncode, done.stderr) == (0, "")
-    assert machine.seen() == {"bin", *pins()}
+    process = machine.install()
+    assert (process.returncode, process.stderr) == (0, "")
+    assert machine.names() == {"bin", *pins()}
     assert set(os.listdir(machine.agents / "bin")) == {"claude", "codex", "opencode", "pi", "pi-old"}
     for name, pin in agents().items():
         assert os.access(machine.agents / name / "bin" / pin.command, os.X_OK)
@@ -93,40 +93,42 @@ def test_another_pin_is_installed_in_place_of_the_old(machine: Machine) -> None:
     assert not (machine.agents / "codex" / "old").exists()
 
 
-def test_who_runs_on_the_pinned_node_brings_it(machine: Machine) -> None:
+def test_an_agent_on_the_pinned_node_brings_it(machine: Machine) -> None:
     machine.install("pi-old")
     assert machine.calls() == [".new-node install", ".new-pi-old install"]
 
 
 def test_without_npm_there_is_one_line(machine: Machine) -> None:
     machine.path = "/nowhere"
-    done = machine.install()
-    assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr == "npm is not there, and the agents come from it: install Node.js 20 or newer\n"
+    process = machine.install()
+    assert (process.returncode, process.stdout) == (2, "")
+    assert (
+        process.stderr == "npm is not there, and the agents come from it: install Node.js 20 or newer\n"
+    )
 
 
-def test_a_registry_out_of_reach_is_told_by_agent_and_the_others_come(machine: Machine) -> None:
+def test_an_agent_that_cannot_be_fetched_is_named_and_the_others_come(machine: Machine) -> None:
     (machine.npm / "broken").write_text(pins()["opencode"].package)
-    done = machine.install()
-    assert done.returncode == 2
-    assert "opencode 1.18.33 could not be installed: npm install ended with 1" in done.stderr
-    assert "    npm error getaddrinfo: the registry cannot be reached" in done.stderr
-    assert machine.seen() - {".new-opencode"} == {"bin", *pins()} - {"opencode"}
+    process = machine.install()
+    assert process.returncode == 2
+    assert "opencode 1.18.33 could not be installed: npm install ended with 1" in process.stderr
+    assert "    npm error getaddrinfo: the registry cannot be reached" in process.stderr
+    assert machine.names() - {".new-opencode"} == {"bin", *pins()} - {"opencode"}
     (machine.npm / "broken").unlink()
     assert machine.install().returncode == 0
-    assert machine.seen() == {"bin", *pins()}
+    assert machine.names() == {"bin", *pins()}
 
 
 def test_a_placeholder_is_no_agent(machine: Machine) -> None:
     """Where npm runs no install scripts, Claude Code and OpenCode are a text that says so."""
     (machine.npm / "lazy").write_text(pins()["claude-code"].package)
-    done = machine.install("claude-code")
-    assert done.returncode == 2
-    assert "claude is a placeholder: npm has not run the install scripts" in done.stderr
+    process = machine.install("claude-code")
+    assert process.returncode == 2
+    assert "claude is a placeholder: npm has not run the install scripts" in process.stderr
     assert not (machine.agents / "claude-code").exists()
 
 
-def test_an_unknown_name_is_told_the_known(machine: Machine) -> None:
-    done = machine.install("gemini")
-    assert done.returncode == 2
-    assert "no agent is called gemini; there are node, claude-code, codex" in done.stderr
+def test_an_unknown_name_lists_the_known_ones(machine: Machine) -> None:
+    process = machine.install("gemini")
+    assert process.returncode == 2
+    assert "no agent is called gemini; there are node, claude-code, codex" in process.stderr

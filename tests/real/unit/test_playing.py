@@ -7,7 +7,7 @@ import pytest
 from tests.real.accuracy import playing
 from tests.real.accuracy.record import Record, StreamEvent
 from tests.real.accuracy.timeline import Timeline
-from tests.real.book import Told, Who
+from tests.real.book import State, Who
 
 ME = Who("one", "codex", None, "id-1")
 
@@ -18,7 +18,7 @@ class Journal:
     def __init__(self, *, late: bool) -> None:
         self.looks, self.late = 0, late
         self.timeline = Timeline(hold=0.0)
-        self.timeline.told(ME, Told("idle"), 10.0)
+        self.timeline.declare(ME, State("idle"), 10.0)
 
     def read(self) -> Record:
         self.looks += 1
@@ -32,14 +32,14 @@ def test_the_last_change_has_time_to_be_reported() -> None:
     assert journal.looks == 3
 
 
-def test_what_is_never_reported_is_not_waited_for_without_end(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_wait_for_a_missing_event_ends(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(playing, "LATE", 0.2)
     journal = Journal(late=False)
     playing.wait_for_events(journal.read)
     assert journal.looks > 1
 
 
-def test_nothing_is_waited_for_where_the_journal_was_deleted() -> None:
+def test_there_is_no_wait_after_the_journal_was_deleted() -> None:
     looks: list[None] = []
 
     def read() -> None:

@@ -1,4 +1,4 @@
-"""What a play leaves to be scored survives being written down, and its notifications really arrive."""
+"""The record of a play survives being written and read, and its notifications really arrive."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from pathlib import Path
 
 from agentctl.config import settings as config
 from agentctl.deliver import notice
-from agentctl.deliver.notify import tell
+from agentctl.deliver.notify import send_notice
 from agentctl.rehearsal.model.journal import Journal
-from agentctl.system.identity import ProcessIdentity
+from agentctl.system.proc import ProcessIdentity
 from agentctl.truth.event import Event
 from tests.real.accuracy.record import (
     ModelRequest,
@@ -25,8 +25,8 @@ from tests.real.accuracy.record import (
     write_notify_settings,
 )
 from tests.real.accuracy.timeline import Timeline
-from tests.real.actor import marked
-from tests.real.book import Told, Who
+from tests.real.actor import make_prompt
+from tests.real.book import State, Who
 
 WHO = Who("one", "codex", ProcessIdentity("boot", 7, 70), "id-1")
 
@@ -36,14 +36,14 @@ def event(kind: str, **session: str) -> Event:
     return Event(kind, 10.0, None, "codex", "id-1", body=body, seq=3)
 
 
-def test_it_is_read_as_it_was_written() -> None:
+def test_a_record_is_read_as_it_was_written() -> None:
     timeline = Timeline(hold=0.0)
     timeline.unsettled(WHO._replace(process=None), 9.0)
-    timeline.told(WHO, Told("waiting", waiting_for="permission"), 10.0)
-    timeline.ended(WHO, 11.0)
+    timeline.declare(WHO, State("waiting", waiting_for="permission"), 10.0)
+    timeline.record_end(WHO, 11.0)
     data = {"from": "1970-01-01T00:00:01Z", "to": "1970-01-01T00:00:02Z", "reason": "why"}
     gap = Event("events.gap", 12.0, body={"data": data}, seq=4)
-    told = Record(
+    record = Record(
         timeline.actors,
         [
             stream_event(event("session.waiting", waiting_for="permission", reason="asks")),
@@ -54,21 +54,21 @@ def test_it_is_read_as_it_was_written() -> None:
         [ModelRequest(9.5, "asked", ("m1x1",))],
         [Notification(10.1, 3, "waiting")],
     )
-    again = decode(json.loads(json.dumps(encode(told))))
-    assert again[1:] == told[1:]
+    again = decode(json.loads(json.dumps(encode(record))))
+    assert again[1:] == record[1:]
     (one,) = again.actors.values()
     assert (one.entries, one.died_at) == (timeline.actors["one"].entries, 11.0)
     assert again.events[1].span == (1.0, 2.0)
 
 
-def test_whose_request_it_was_is_known_by_its_mark() -> None:
-    mark, prompt = marked("[[gate=%]] count")
+def test_a_request_keeps_the_marks_of_its_prompts() -> None:
+    mark, prompt = make_prompt("[[gate=%]] count")
     journal = Journal()
     assert set(model_request(journal.add("asked", prompt)).marks) == {mark}
     assert model_request(journal.add("asked", "a turn of its own")).marks == ()
 
 
-def test_a_notification_is_written_down(tmp_path: Path) -> None:
+def test_a_notification_is_written(tmp_path: Path) -> None:
     settings, lines = tmp_path / "home" / "config.toml", tmp_path / "lines"
     assert read_notifications(lines) == []
     write_notify_settings(settings, lines)
@@ -78,9 +78,9 @@ def test_a_notification_is_written_down(tmp_path: Path) -> None:
         "PATH": os.environ["PATH"],
     }
     target = config.load(environ).notify["driver"]
-    ended = event("session.stopped", outcome="failed", status="stopped", adapter="codex")
+    stop = event("session.stopped", outcome="failed", status="stopped", adapter="codex")
     before = time.time()
-    assert tell(notice.of(ended), target, environ).outcome == "delivered"
+    assert send_notice(notice.make_notice(stop), target, environ).outcome == "delivered"
     ((at, seq, word),) = read_notifications(lines)
     assert (seq, word) == (3, "failed")
     assert before <= at <= time.time()

@@ -1,4 +1,4 @@
-"""`make test-real`: what is missing is said, nothing passes silently, Ctrl-C leaves no room open."""
+"""`make test-real`: what is missing is printed, nothing passes silently, Ctrl-C leaves no room open."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.real import run
 from tests.real.pins import CHOSEN, ELSEWHERE, PROJECT, STAMP, pins
 from tests.waiting import until
 
-REASON = sandbox.obstacle()
+REASON = sandbox.find_obstacle()
 needs_a_room = pytest.mark.skipif(REASON is not None, reason=f"no room can be had here: {REASON}")
 
 
@@ -36,11 +36,11 @@ class Bench:
         return str(path)
 
     def start(self, *words: str) -> subprocess.Popen[str]:
-        told = {name: value for name, value in os.environ.items() if name != CHOSEN}
+        environ = {name: value for name, value in os.environ.items() if name != CHOSEN}
         return subprocess.Popen(
             [sys.executable, "-m", "tests.real.run", "--into", str(self.root / "into"), *words],
             cwd=PROJECT,
-            env={**told, "PATH": self.path, ELSEWHERE: str(self.root)},
+            env={**environ, "PATH": self.path, ELSEWHERE: str(self.root)},
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
@@ -71,7 +71,7 @@ def test_each_missing_thing_is_a_line_that_says_what_to_do(bench: Bench) -> None
 
 
 def test_without_a_room_nothing_runs(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sandbox, "obstacle", lambda: "unshare: Operation not permitted")
+    monkeypatch.setattr(sandbox, "find_obstacle", lambda: "unshare: Operation not permitted")
     [line] = [line for line in run.missing([]) if "tmux" not in line]
     assert line.startswith(
         "no room can be made for the agents (unshare: Operation not permitted): run as root"
@@ -109,8 +109,8 @@ def test_ctrl_c_ends_all_rooms(bench: Bench) -> None:
         "import fcntl, os, pathlib, signal\n"
         "def test_it() -> None:\n"
         f"    here = pathlib.Path({str(bench.root)!r}, os.environ['{CHOSEN}'])\n"
-        "    held = open(here / 'held', 'w')\n"
-        "    fcntl.flock(held, fcntl.LOCK_EX)\n"
+        "    lock = open(here / 'held', 'w')\n"
+        "    fcntl.flock(lock, fcntl.LOCK_EX)\n"
         "    (here / 'ready').touch()\n"
         "    signal.pause()\n"
     )
@@ -121,11 +121,11 @@ def test_ctrl_c_ends_all_rooms(bench: Bench) -> None:
             program.send_signal(signal.SIGINT)
             _, err = program.communicate(timeout=30)
         finally:
-            program.kill()  # no room outlives whoever opened it, so a red test leaves none
+            program.kill()  # a room ends with the program that opened it, so a red test leaves none
     assert (program.returncode, err) == (130, "\ninterrupted: all rooms are ended\n")
     for place in places:
-        with open(place / "held", encoding="ascii") as held:
-            fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)  # raises while its holder lives
+        with open(place / "held", encoding="ascii") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)  # raises while its holder lives
 
 
 def test_a_room_that_left_no_report_has_failed(tmp_path: Path) -> None:

@@ -11,12 +11,12 @@ from tests.real.scenarios.page import page
 
 @pytest.mark.parametrize("agent", agents())
 def test_every_scenario_is_played_or_says_why_not(agent: str) -> None:
-    known = repertoire(agent)
-    assert known.plays.keys() | known.cannot.keys() == set(TITLES)
-    assert not known.plays.keys() & known.cannot.keys()
-    assert all(known.cannot.values())
+    table = repertoire(agent)
+    assert table.plays.keys() | table.cannot.keys() == set(TITLES)
+    assert not table.plays.keys() & table.cannot.keys()
+    assert all(table.cannot.values())
 
 
 def test_the_page_has_a_row_for_each() -> None:
-    told = page()
-    assert all(f"| {title} |" in told for title in TITLES)
+    text = page()
+    assert all(f"| {title} |" in text for title in TITLES)

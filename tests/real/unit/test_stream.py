@@ -1,4 +1,4 @@
-"""The benchmark's judgement of events and notifications: what is told, how late, and what is false."""
+"""The benchmark's judgement of events and notifications: how late they are, and which are false."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from agentctl.system.identity import ProcessIdentity
+from agentctl.system.proc import ProcessIdentity
 from agentctl.watch.observer import AWAY
 from agentctl.watch.story import ANOTHER
 from tests.real.accuracy import report
@@ -15,7 +15,7 @@ from tests.real.accuracy.score import Finding
 from tests.real.accuracy.stream import Scorer, score
 from tests.real.accuracy.tally import bad_findings, count_stream
 from tests.real.accuracy.timeline import Timeline
-from tests.real.book import Told, Who
+from tests.real.book import State, Who
 
 PROCESS = ProcessIdentity("boot", 7, 70)
 SECOND = ProcessIdentity("boot", 8, 80)
@@ -26,7 +26,7 @@ NAMELESS = ME._replace(session_id=None)
 
 
 class Story:
-    """A short history, told in seconds, and what the daemon told of it."""
+    """A short history, in seconds, and the events that the daemon wrote about it."""
 
     def __init__(self, *headless: str) -> None:
         self.timeline = Timeline(hold=0.0)
@@ -40,20 +40,20 @@ class Story:
 
     def is_now(self, at: float, status: str, who: Who = ME, **more: str) -> None:
         if status == "stopped" and who.process is not None:
-            self.timeline.ended(who, at)
-        self.timeline.told(who, Told(status, **more), at)
+            self.timeline.record_end(who, at)
+        self.timeline.declare(who, State(status, **more), at)
 
     def asks(self, at: float, kind: str = "asked", mark: str = "m1x1") -> None:
         self.requests.append(ModelRequest(at, kind, (mark,) if mark else ()))
 
-    def tells(
+    def writes(
         self, at: float, status: str, subject: str = "id-1", process: str | None = None, **more: Any
     ) -> int:
         if process is None and status != "stopped":
             process = PROCESS.address
         number = len(self.events) + 1
-        told = StreamEvent(number, f"session.{status}", at, subject, process)
-        self.events.append(told._replace(**more))
+        event = StreamEvent(number, f"session.{status}", at, subject, process)
+        self.events.append(event._replace(**more))
         return number
 
     def pushes(self, at: float, word: str, seq: int) -> None:
@@ -70,17 +70,17 @@ class Story:
         return Scorer("a play", self.record).findings()
 
     def false(self) -> list[str]:
-        """What was told and not true."""
-        found = [f for f in self.findings() if f.kind in ("false", "ghost", "false-notification")]
-        return [f"{f.kind} {f.said}" for f in found]
+        """The false events and notifications."""
+        findings = [f for f in self.findings() if f.kind in ("false", "ghost", "false-notification")]
+        return [f"{f.kind} {f.said}" for f in findings]
 
     def changes(self) -> list[tuple[str, str, float]]:
-        kept = ("reported", "missing", "blind", "unfounded")
-        return [(f.kind, f.truth, round(f.at, 3)) for f in self.findings() if f.kind in kept]
+        kinds = ("reported", "missing", "blind", "unfounded")
+        return [(f.kind, f.truth, round(f.at, 3)) for f in self.findings() if f.kind in kinds]
 
 
-def a_turn(*headless: str) -> Story:
-    """It starts at 9, works from 10 on, is let go at 12, is idle from 12.2 on."""
+def make_turn(*headless: str) -> Story:
+    """It starts at 9, works from 10 on, may go on at 12, is idle from 12.2 on."""
     story = Story(*headless)
     story.does(9.0)
     story.asks(9.9)
@@ -92,16 +92,16 @@ def a_turn(*headless: str) -> Story:
 
 
 def test_a_true_stream_has_nothing_false() -> None:
-    story = a_turn()
-    story.tells(9.1, "started", PROCESS.address)
-    story.tells(9.1, "running", PROCESS.address, activity="unknown")
-    story.tells(9.5, "identified")
-    story.tells(9.5, "idle")  # at its prompt
-    story.tells(9.8, "running")  # before the model has count_stream of it
-    story.tells(12.3, "idle")
+    story = make_turn()
+    story.writes(9.1, "started", PROCESS.address)
+    story.writes(9.1, "running", PROCESS.address, activity="unknown")
+    story.writes(9.5, "identified")
+    story.writes(9.5, "idle")  # at its prompt
+    story.writes(9.8, "running")  # before the model has its request
+    story.writes(12.3, "idle")
     story.does(14.0)
     story.is_now(14.5, "stopped", outcome="killed")
-    story.pushes(14.7, "failed", story.tells(14.6, "stopped", outcome="killed"))
+    story.pushes(14.7, "failed", story.writes(14.6, "stopped", outcome="killed"))
     assert story.false() == []
     assert story.changes() == [
         ("reported", "start → running", 0.0),
@@ -111,70 +111,70 @@ def test_a_true_stream_has_nothing_false() -> None:
 
 
 def test_a_wait_between_two_settled_moments_is_false() -> None:
-    """As OpenCode's, which asks nobody before its command runs."""
+    """As of OpenCode, which asks for no permission before its command runs."""
     story = Story("one")
     story.does(9.0)
     story.asks(9.5)
     story.asks(9.7, "called")
-    story.tells(9.6, "running")
-    waits = story.tells(9.8, "waiting", waiting_for="permission")
+    story.writes(9.6, "running")
+    waits = story.writes(9.8, "waiting", waiting_for="permission")
     story.pushes(9.9, "waiting", waits)
     story.is_now(10.0, "running")
-    story.tells(10.05, "running")
+    story.writes(10.05, "running")
     assert story.false() == ["false waiting", "false-notification waiting"]
 
 
-def test_a_wait_that_was_made_is_true_but_not_for_ever() -> None:
+def test_a_declared_wait_is_true_until_it_ends() -> None:
     story = Story()
     story.does(9.0)
     story.asks(9.5)
     story.is_now(10.0, "waiting", waiting_for="permission")
-    story.pushes(10.2, "waiting", story.tells(10.1, "waiting", waiting_for="permission"))
+    story.pushes(10.2, "waiting", story.writes(10.1, "waiting", waiting_for="permission"))
     story.does(12.0)
     story.is_now(12.5, "running")
     story.pushes(14.6, "waiting", 1)
     assert story.false() == ["false-notification waiting"]
 
 
-def test_what_it_waits_for_counts() -> None:
+def test_a_wait_for_the_wrong_thing_is_false() -> None:
     story = Story()
     story.does(9.0)
     story.is_now(10.0, "waiting", waiting_for="question")
-    story.tells(10.1, "waiting", waiting_for="permission")
+    story.writes(10.1, "waiting", waiting_for="permission")
     assert story.false() == ["false waiting"]
 
 
-def test_a_change_that_was_never_told_is_missing() -> None:
-    story = a_turn()
-    story.tells(10.1, "running")
+def test_a_change_without_an_event_is_missing() -> None:
+    story = make_turn()
+    story.writes(10.1, "running")
     story.does(14.0)
     story.is_now(15.0, "waiting")
-    story.tells(17.1, "idle")  # two seconds after the next change: too late
-    story.tells(17.2, "waiting")
+    story.writes(17.1, "idle")  # two seconds after the next change: too late
+    story.writes(17.2, "waiting")
     assert [kind for kind, *_ in story.changes()] == ["reported", "missing", "reported"]
     assert story.false() == ["false idle"]
 
 
 def test_a_slow_agent_is_late_and_not_missing() -> None:
     """It writes that its turn is over after the driver has typed again."""
-    story = a_turn()
-    story.tells(10.1, "running")
+    story = make_turn()
+    story.writes(10.1, "running")
     story.does(14.0)
-    story.tells(16.5, "idle")
+    story.writes(16.5, "idle")
     story.is_now(18.0, "waiting")
-    story.tells(18.1, "waiting")
+    story.writes(18.1, "waiting")
     assert story.changes()[1] == ("reported", "running → idle", 4.3)
     assert story.false() == []
 
 
-def test_late_is_told_and_not_false() -> None:
-    story = a_turn()
-    story.tells(10.1, "running")
+def test_a_late_event_counts_and_is_not_false() -> None:
+    story = make_turn()
+    story.writes(10.1, "running")
     story.does(14.0)
     story.asks(14.1)
     story.is_now(14.2, "running")
-    story.tells(15.0, "idle")
-    story.tells(15.1, "running")
+    story.writes(15.0, "idle")
+    story.writes(15.1, "running")
     assert story.false() == []
     assert story.changes()[1:] == [
         ("reported", "running → idle", 2.8),
@@ -182,44 +182,44 @@ def test_late_is_told_and_not_false() -> None:
     ]
 
 
-def test_an_end_told_early_is_false() -> None:
-    story = a_turn()
-    story.tells(10.1, "running")
-    story.tells(12.3, "idle")
+def test_an_end_before_its_time_is_false() -> None:
+    story = make_turn()
+    story.writes(10.1, "running")
+    story.writes(12.3, "idle")
     story.does(14.0)  # a signal, after which it takes its time
-    story.tells(14.2, "stopped")
-    story.tells(14.3, "started")
-    story.tells(14.3, "idle")
-    story.tells(15.45, "stopped")  # the driver hears of its end a moment later than the daemon
+    story.writes(14.2, "stopped")
+    story.writes(14.3, "started")
+    story.writes(14.3, "idle")
+    story.writes(15.45, "stopped")  # the driver hears of its end a moment later than the daemon
     story.is_now(15.5, "stopped")
     assert story.false() == ["false stopped"]
 
 
 def test_an_end_of_the_wrong_kind_is_false() -> None:
-    story = a_turn()
+    story = make_turn()
     story.is_now(14.0, "stopped", outcome="completed")
-    story.pushes(14.2, "failed", story.tells(14.1, "stopped", outcome="failed"))
+    story.pushes(14.2, "failed", story.writes(14.1, "stopped", outcome="failed"))
     assert story.false() == ["false stopped", "false-notification stopped"]
     story.events[-1] = story.events[-1]._replace(outcome="unknown")
     assert story.false() == []
 
 
-def test_who_is_alive_after_its_end_is_false() -> None:
-    story = a_turn()
+def test_an_event_of_life_after_the_end_is_false() -> None:
+    story = make_turn()
     story.is_now(14.0, "stopped")
-    story.tells(14.1, "stopped")
-    story.tells(17.0, "started")
-    story.tells(17.0, "running", activity="unknown")
+    story.writes(14.1, "stopped")
+    story.writes(17.0, "started")
+    story.writes(17.0, "running", activity="unknown")
     assert story.false() == ["false started", "false running"]
 
 
 def test_there_is_no_way_back_within_a_change() -> None:
     """Only a turn of the model makes one."""
-    story = a_turn()
-    story.tells(10.1, "running")
-    story.tells(12.1, "idle")
-    story.tells(12.15, "running")
-    story.tells(12.3, "idle")
+    story = make_turn()
+    story.writes(10.1, "running")
+    story.writes(12.1, "idle")
+    story.writes(12.15, "running")
+    story.writes(12.3, "idle")
     assert story.false() == ["false running"]
     story.asks(12.12)
     assert story.false() == []
@@ -227,45 +227,45 @@ def test_there_is_no_way_back_within_a_change() -> None:
 
 def test_a_request_proves_that_it_was_declared_idle_too_early() -> None:
     """As Claude Code, whose client tries again after an error that ends the turn of others."""
-    story = a_turn()
-    story.tells(10.1, "running")
-    story.tells(12.3, "idle")
-    story.tells(15.1, "running")
-    story.tells(15.6, "idle")
+    story = make_turn()
+    story.writes(10.1, "running")
+    story.writes(12.3, "idle")
+    story.writes(15.1, "running")
+    story.writes(15.6, "idle")
     assert story.false() == ["false running"]
     story.asks(15.0)
     assert story.false() == []
 
 
-def test_what_is_begun_by_itself_is_true() -> None:
-    """A turn without anybody's words in it, as after the end of a sub-agent."""
-    story = a_turn()
-    story.tells(10.1, "running")
-    story.tells(12.05, "idle")
-    story.tells(12.15, "running")
-    story.tells(12.3, "idle")
+def test_a_turn_without_a_prompt_is_true() -> None:
+    """The request has no mark of a prompt, as after the end of a sub-agent."""
+    story = make_turn()
+    story.writes(10.1, "running")
+    story.writes(12.05, "idle")
+    story.writes(12.15, "running")
+    story.writes(12.3, "idle")
     story.asks(12.1, mark="")
     assert story.false() == []
 
 
 def test_it_may_work_on_what_was_typed_without_the_model() -> None:
     """As Claude Code does at /branch."""
-    story = a_turn()
-    story.tells(10.1, "running")
-    story.tells(12.3, "idle")
+    story = make_turn()
+    story.writes(10.1, "running")
+    story.writes(12.3, "idle")
     story.does(14.0)
-    story.tells(14.2, "running")
+    story.writes(14.2, "running")
     story.is_now(14.5, "idle")
-    story.tells(14.6, "idle")
-    story.tells(17.0, "running")
+    story.writes(14.6, "idle")
+    story.writes(17.0, "running")
     assert [(f.kind, f.at) for f in story.findings() if f.kind == "false"] == [("false", 6.9)]
 
 
-@pytest.mark.parametrize(("headless", "false"), [("one", ["false idle"]), ("nobody", [])])
-def test_who_begins_with_a_prompt_is_not_idle_before_its_turn(headless: str, false: list[str]) -> None:
-    story = a_turn(headless)
-    story.tells(9.5, "idle")
-    story.tells(10.1, "running")
+@pytest.mark.parametrize(("headless", "false"), [("one", ["false idle"]), ("two", [])])
+def test_a_headless_agent_is_not_idle_before_its_turn(headless: str, false: list[str]) -> None:
+    story = make_turn(headless)
+    story.writes(9.5, "idle")
+    story.writes(10.1, "running")
     assert story.false() == false
 
 
@@ -273,31 +273,31 @@ def test_the_session_of_a_server_is_idle_until_its_client_sends_the_prompt() -> 
     story = Story("client")
     story.does(9.0, ME._replace(name="client", process=SECOND))
     story.does(9.1)
-    story.tells(9.5, "idle")
+    story.writes(9.5, "idle")
     story.asks(9.9)
     story.is_now(10.0, "running")
-    story.tells(10.1, "running")
+    story.writes(10.1, "running")
     assert story.false() == []
 
 
-def test_nobody_works_before_there_is_a_prompt() -> None:
+def test_work_before_a_prompt_is_false() -> None:
     story = Story()
     story.does(9.0)
-    story.tells(9.1, "running", activity="unknown")
-    story.tells(9.2, "running", activity="working")
+    story.writes(9.1, "running", activity="unknown")
+    story.writes(9.2, "running", activity="working")
     story.is_now(10.0, "idle")
-    story.tells(10.1, "idle")
+    story.writes(10.1, "idle")
     assert story.false() == ["false running"]
 
 
-def test_a_row_of_nobody_is_a_ghost() -> None:
-    """However short it was there; and its end is no push for a person."""
-    story = a_turn()
-    story.tells(10.1, "running")
-    story.tells(11.0, "started", "proc:9@90", "proc:9@90")
-    story.tells(11.0, "running", "proc:9@90", "proc:9@90", activity="unknown")
-    story.pushes(11.1, "finished", story.tells(11.02, "stopped", "proc:9@90"))
-    story.tells(11.5, "idle", "id-9", "proc:9@90")
+def test_an_event_about_an_unknown_process_is_a_ghost() -> None:
+    """However short it lived; and its end is no notification."""
+    story = make_turn()
+    story.writes(10.1, "running")
+    story.writes(11.0, "started", "proc:9@90", "proc:9@90")
+    story.writes(11.0, "running", "proc:9@90", "proc:9@90", activity="unknown")
+    story.pushes(11.1, "finished", story.writes(11.02, "stopped", "proc:9@90"))
+    story.writes(11.5, "idle", "id-9", "proc:9@90")
     assert story.false() == [
         "ghost started",
         "ghost running",
@@ -312,120 +312,124 @@ def test_a_session_without_a_known_id_is_its_processs() -> None:
     story = Story()
     story.does(9.0, NAMELESS)
     story.is_now(10.0, "idle", NAMELESS)
-    story.tells(9.9, "idle", "id-5")
-    story.tells(10.5, "waiting", "id-5")
+    story.writes(9.9, "idle", "id-5")
+    story.writes(10.5, "waiting", "id-5")
     story.is_now(12.0, "stopped", NAMELESS)
-    story.tells(12.1, "stopped", "id-5")
+    story.writes(12.1, "stopped", "id-5")
     assert story.false() == ["false waiting"]
 
 
-def test_one_with_the_process_of_another_is_false() -> None:
-    story = a_turn()
+def test_an_event_with_another_sessions_process_is_false() -> None:
+    story = make_turn()
     story.is_now(10.0, "running", OTHER)
-    story.tells(10.1, "running", process=SECOND.address)
-    story.tells(10.2, "running", "id-2", PROCESS.address)
+    story.writes(10.1, "running", process=SECOND.address)
+    story.writes(10.2, "running", "id-2", PROCESS.address)
     assert story.false() == ["false running", "false running"]
 
 
 def test_a_session_goes_on_in_another_process() -> None:
-    story = a_turn()
+    story = make_turn()
     story.is_now(14.0, "stopped")
-    story.tells(14.1, "stopped")
+    story.writes(14.1, "stopped")
     story.does(16.0, RESUMED)
-    story.tells(16.1, "started", process=SECOND.address)
-    story.tells(16.1, "running", process=SECOND.address)
+    story.writes(16.1, "started", process=SECOND.address)
+    story.writes(16.1, "running", process=SECOND.address)
     story.is_now(17.0, "running", RESUMED)
-    story.tells(18.5, "stopped")
+    story.writes(18.5, "stopped")
     assert story.false() == ["false stopped"]
 
 
 def test_the_end_of_a_process_counts_if_no_event_named_its_session() -> None:
-    """It was over before anybody saw its id; another process made that known."""
+    """It ended before any event named its id; another process made the id known."""
     story = Story()
     story.does(9.0)
-    story.tells(9.1, "running", PROCESS.address, activity="unknown")
+    story.writes(9.1, "running", PROCESS.address, activity="unknown")
     story.is_now(10.0, "stopped")
-    story.tells(10.1, "stopped", PROCESS.address)
+    story.writes(10.1, "stopped", PROCESS.address)
     story.does(12.0, RESUMED)
     story.is_now(12.5, "running", RESUMED)
-    story.tells(12.6, "running", process=SECOND.address)
+    story.writes(12.6, "running", process=SECOND.address)
     assert [kind for kind, *_ in story.changes()] == ["reported", "reported"]
-    story.tells(9.5, "identified")
-    story.tells(9.5, "running")
+    story.writes(9.5, "identified")
+    story.writes(9.5, "running")
     assert [kind for kind, *_ in story.changes()] == ["missing", "reported"]
 
 
-def test_a_session_that_was_left_is_over_while_its_process_lives() -> None:
+def test_a_session_that_its_process_left_is_stopped() -> None:
     story = Story()
     story.does(9.0, NAMELESS)
     story.is_now(9.5, "waiting", NAMELESS)
-    story.tells(9.6, "waiting")
+    story.writes(9.6, "waiting")
     story.is_now(10.0, "idle", NAMELESS)
-    story.tells(10.1, "idle")
+    story.writes(10.1, "idle")
     story.does(12.0)
     story.does(12.0, NAMELESS)  # it goes on with another one
-    story.tells(12.1, "stopped")
-    story.tells(12.1, "started", "id-2")
-    story.tells(12.1, "idle", "id-2")
+    story.writes(12.1, "stopped")
+    story.writes(12.1, "started", "id-2")
+    story.writes(12.1, "idle", "id-2")
     story.is_now(12.2, "stopped", Who("left", "codex", None, "id-1"))
     story.is_now(12.3, "idle", NAMELESS)
     story.is_now(13.0, "idle", ME._replace(session_id="id-2"))
     assert story.false() == []
 
 
-def test_a_beginning_or_an_end_is_told_once() -> None:
-    story = a_turn()
-    story.tells(9.1, "started")
-    story.tells(9.2, "started")
+def test_a_repeated_beginning_is_false() -> None:
+    story = make_turn()
+    story.writes(9.1, "started")
+    story.writes(9.2, "started")
     assert story.false() == ["false started"]
     unseen = StreamEvent(0, "events.gap", 9.15, "id-1", reason=ANOTHER, span=(9.1, 9.15))
     story.events.insert(1, unseen)
     assert story.false() == []
 
 
-def test_that_nobody_can_tell_is_no_claim() -> None:
-    story = a_turn()
-    story.tells(10.1, "running")
-    story.tells(12.3, "unknown")
-    story.tells(12.5, "running", activity="unknown")
+def test_unknown_is_no_claim() -> None:
+    story = make_turn()
+    story.writes(10.1, "running")
+    story.writes(12.3, "unknown")
+    story.writes(12.5, "running", activity="unknown")
     assert [f.kind for f in story.findings()][:3] == ["event", "unknown", "unknown"]
 
 
-def test_what_nothing_tells_need_not_be_told_and_not_be_denied() -> None:
+def test_a_blind_change_needs_no_event_and_must_not_be_denied() -> None:
     story = Story()
     story.does(9.0)
     story.asks(9.5)
-    story.tells(9.6, "running")
+    story.writes(9.6, "running")
     story.is_now(10.0, "waiting", blind="no trace")
     assert [kind for kind, *_ in story.changes()] == ["unfounded"]
-    story.tells(10.5, "running", activity="unknown")
+    story.writes(10.5, "running", activity="unknown")
     assert [kind for kind, *_ in story.changes()] == ["blind"]
     assert story.false() == []
 
 
-def test_what_nobody_watched_is_not_counted() -> None:
-    story = a_turn()
+def test_changes_without_a_daemon_are_not_counted() -> None:
+    story = make_turn()
     story.events.append(StreamEvent(1, "events.gap", 13.0, None, reason=AWAY, span=(9.0, 13.0)))
     assert story.changes() == []
 
 
 def test_a_notification_of_no_event_is_false() -> None:
-    story = a_turn()
+    story = make_turn()
     story.pushes(10.0, "waiting", 9)
     assert story.false() == ["false-notification waiting"]
 
 
 def test_it_is_added_up_and_published() -> None:
-    story = a_turn()
-    story.tells(10.1, "running")
-    story.tells(11.0, "waiting")
+    story = make_turn()
+    story.writes(10.1, "running")
+    story.writes(11.0, "waiting")
     story.pushes(11.1, "waiting", 2)
-    found = score([{"play": "p", "record": encode(story.record)}, {"play": "q", "record": None}])
-    assert found is not None
-    one = count_stream(found)
+    findings = score([{"play": "p", "record": encode(story.record)}, {"play": "q", "record": None}])
+    assert findings is not None
+    one = count_stream(findings)
     assert (one.changes, one.events, one.false, one.missing) == (2, 2, 1, 1)
     assert (one.notifications, one.false_notifications, one.per_100_changes) == (1, 1, 50.0)
-    assert [told["kind"] for told in bad_findings(found)] == ["false", "false-notification", "missing"]
+    assert [fault["kind"] for fault in bad_findings(findings)] == [
+        "false",
+        "false-notification",
+        "missing",
+    ]
     assert [what for what, good in report.met([], [one]).items() if not good][-3:] == [
         "no false event",
         "no change without an event",
@@ -436,17 +440,17 @@ def test_it_is_added_up_and_published() -> None:
 
 
 def test_the_page_shows_the_number_and_each_fault() -> None:
-    story = a_turn()
-    story.tells(10.1, "running")
-    story.tells(11.0, "waiting")
-    story.tells(12.3, "idle")
-    found = score([{"play": "a play", "record": encode(story.record)}])
+    story = make_turn()
+    story.writes(10.1, "running")
+    story.writes(11.0, "waiting")
+    story.writes(12.3, "idle")
+    findings = score([{"play": "a play", "record": encode(story.record)}])
     run = dict.fromkeys(("command", "date", "kernel", "python", "cores", "agents"), "x")
     page = report.page(
         {
             "run": {**run, "interval": 50.0},
             "agents": {"codex": []},
-            "stream": {"codex": found},
+            "stream": {"codex": findings},
             "tools": [],
             "absent": {},
         }

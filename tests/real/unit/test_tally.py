@@ -18,7 +18,7 @@ RUN = {
 }
 
 
-def finding(kind: str, truth: str, at: float = 0.0, blind: str = "") -> dict[str, Any]:
+def make_finding(kind: str, truth: str, at: float = 0.0, blind: str = "") -> dict[str, Any]:
     return {
         "kind": kind,
         "play": "p",
@@ -31,43 +31,50 @@ def finding(kind: str, truth: str, at: float = 0.0, blind: str = "") -> dict[str
     }
 
 
-def played(*findings: dict[str, Any], broken: str = "") -> dict[str, Any]:
-    told = {"samples": 9, "gap": 0.05, "took": 0.1, "unreadable": [], "findings": list(findings)}
-    return {"play": "p", "broken": broken, "tools": {"agentctl": told}}
+def make_play(*findings: dict[str, Any], broken: str = "") -> dict[str, Any]:
+    result = {"samples": 9, "gap": 0.05, "took": 0.1, "unreadable": [], "findings": list(findings)}
+    return {"play": "p", "broken": broken, "tools": {"agentctl": result}}
 
 
 def test_answers_are_counted_by_state() -> None:
-    one = tally([played(finding("right", "idle"), finding("unknown", "idle")), played()], "agentctl")
+    one = tally(
+        [make_play(make_finding("right", "idle"), make_finding("unknown", "idle")), make_play()],
+        "agentctl",
+    )
     assert one.states["idle"] == Counted(1, 0, 1)
     assert (one.asked, one.total.samples) == (18, 2)
 
 
-def test_what_cannot_be_known_is_not_among_them() -> None:
-    one = tally([played(finding("wrong", "waiting", blind="why"))], "agentctl")
+def test_blind_answers_are_counted_apart() -> None:
+    one = tally([make_play(make_finding("wrong", "waiting", blind="why"))], "agentctl")
     assert one.total.samples == 0
     assert one.blind == {("waiting", "why"): Counted(0, 1, 0)}
-    assert wrongs([played(finding("wrong", "waiting", blind="why"))], "agentctl") == []
+    assert wrongs([make_play(make_finding("wrong", "waiting", blind="why"))], "agentctl") == []
 
 
 def test_a_percentile_is_one_of_the_numbers() -> None:
-    times = [finding("noticed", "running → idle", at / 100) for at in range(1, 101)]
-    change = tally([played(*times)], "agentctl").changes["running → idle"]
+    times = [make_finding("noticed", "running → idle", at / 100) for at in range(1, 101)]
+    change = tally([make_play(*times)], "agentctl").changes["running → idle"]
     assert (change.noticed, change.median, change.p95) == (100, 0.505, 0.95)
 
 
 def test_every_line_of_the_bar_can_be_missed() -> None:
-    good = [finding("right", "idle")] * 200
-    assert all(report.met([tally([played(*good)], "agentctl")]).values())
+    good = [make_finding("right", "idle")] * 200
+    assert all(report.met([tally([make_play(*good)], "agentctl")]).values())
     for bad in ("wrong-stopped", "said-alive", "missed", "wrong"):
-        met = report.met([tally([played(*good, finding(bad, "idle"))], "agentctl")])
+        met = report.met([tally([make_play(*good, make_finding(bad, "idle"))], "agentctl")])
         assert list(met.values()).count(False) == 1, bad
-    unknown = [finding("unknown", "idle")] * 3
-    met = report.met([tally([played(*good, *unknown)], "agentctl")])
+    unknown = [make_finding("unknown", "idle")] * 3
+    met = report.met([tally([make_play(*good, *unknown)], "agentctl")])
     assert list(met.values()).count(False) == 1
 
 
 def test_the_page_says_what_was_not_met_and_what_broke() -> None:
-    plays = [played(finding("wrong-stopped", "alive"), finding("right", "idle"), broken="Oops: no")]
+    plays = [
+        make_play(
+            make_finding("wrong-stopped", "alive"), make_finding("right", "idle"), broken="Oops: no"
+        )
+    ]
     tools = [{"name": "agentctl", "version": "1", "agents": ["codex"], "note": ""}]
     page = report.page({"run": RUN, "agents": {"codex": plays}, "tools": tools, "absent": {"x": "gone"}})
     assert "**not met**: no wrong `stopped` for a live process" in page
@@ -75,7 +82,7 @@ def test_the_page_says_what_was_not_met_and_what_broke() -> None:
     assert "Not measured: x (gone)." in page
 
 
-def test_what_is_not_right_is_told_once_with_how_often() -> None:
-    late, early = finding("wrong", "idle", 0.9), finding("wrong", "idle", 0.6)
-    (told,) = wrongs([played(late, early), played(finding("right", "idle"))], "agentctl")
-    assert (told["truth"], told["times"], told["at"]) == ("idle", 2, 0.6)
+def test_equal_faults_are_one_entry_with_their_number() -> None:
+    late, early = make_finding("wrong", "idle", 0.9), make_finding("wrong", "idle", 0.6)
+    (entry,) = wrongs([make_play(late, early), make_play(make_finding("right", "idle"))], "agentctl")
+    assert (entry["truth"], entry["times"], entry["at"]) == ("idle", 2, 0.6)

@@ -28,7 +28,7 @@ PS = AgentPs(pins()["agent-ps"])
 EVERYONE: tuple[Tool, ...] = (OURS, MONITOR, TREE, PS)
 
 
-def tool_named(tool: Tool) -> str:
+def get_name(tool: Tool) -> str:
     return tool.name
 
 
@@ -65,13 +65,13 @@ def listed(agent: str, **changed: Any) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("status", ["waiting", "idle", "stopped"])
-def test_our_own_status_is_taken_as_it_stands(status: str) -> None:
+def test_our_own_status_is_read_unchanged(status: str) -> None:
     assert OURS.rows(ours(status=status), 0) == [Row(141, CLAUDE, status, status)]
 
 
-def test_our_running_without_knowing_more_is_still_running() -> None:
+def test_our_running_with_unknown_activity_is_unknown_but_alive() -> None:
     [row] = OURS.rows(ours(id=None, activity="unknown"), 0)
-    assert (row.status, row.said, row.lives) == ("unknown", "running, activity unknown", True)
+    assert (row.status, row.word, row.lives) == ("unknown", "running, activity unknown", True)
 
 
 def test_our_unknown_has_its_reason() -> None:
@@ -83,11 +83,11 @@ def test_our_unknown_has_its_reason() -> None:
 
 
 @pytest.mark.parametrize(
-    ("said", "status"), [("busy", "running"), ("asking", "waiting"), ("idle", "idle")]
+    ("word", "status"), [("busy", "running"), ("asking", "waiting"), ("idle", "idle")]
 )
-def test_claude_busy_monitor(said: str, status: str) -> None:
-    answer = json.dumps([{"id": CLAUDE, "state": said}])
-    assert MONITOR.rows(answer, 0) == [Row(None, CLAUDE, status, said)]
+def test_claude_busy_monitor(word: str, status: str) -> None:
+    answer = json.dumps([{"id": CLAUDE, "state": word}])
+    assert MONITOR.rows(answer, 0) == [Row(None, CLAUDE, status, word)]
 
 
 def test_claude_busy_monitor_lists_the_living_only() -> None:
@@ -99,7 +99,7 @@ def test_claude_busy_monitor_lists_the_living_only() -> None:
 
 
 @pytest.mark.parametrize(
-    ("said", "state", "status"),
+    ("word", "state", "status"),
     [
         ("busy", "running", "running"),
         ("working", "running", "running"),
@@ -110,8 +110,8 @@ def test_claude_busy_monitor_lists_the_living_only() -> None:
         ("not running", "inactive", "stopped"),
     ],
 )
-def test_agents_tree_is_read_by_the_word_it_shows(said: str, state: str, status: str) -> None:
-    assert TREE.rows(tree(said, state), 0) == [Row(None, CLAUDE, status, said)]
+def test_agents_tree_is_read_by_the_word_it_shows(word: str, state: str, status: str) -> None:
+    assert TREE.rows(tree(word, state), 0) == [Row(None, CLAUDE, status, word)]
 
 
 def test_agents_tree_without_a_word_it_knows() -> None:
@@ -135,12 +135,12 @@ def test_agents_tree_with_no_session_is_no_crash() -> None:
 
 
 @pytest.mark.parametrize(
-    ("said", "status"),
+    ("word", "status"),
     [("busy", "running"), ("waiting", "waiting"), ("idle", "idle"), ("shell", "idle")],
 )
-def test_agent_ps_of_claude_code_knows_the_process(said: str, status: str) -> None:
-    row = listed("claude", kind="gateway", session_id=CLAUDE, attach="pid", status=said)
-    assert PS.rows(json.dumps([row]), 0) == [Row(141, CLAUDE, status, said)]
+def test_agent_ps_of_claude_code_knows_the_process(word: str, status: str) -> None:
+    row = listed("claude", kind="gateway", session_id=CLAUDE, attach="pid", status=word)
+    assert PS.rows(json.dumps([row]), 0) == [Row(141, CLAUDE, status, word)]
 
 
 @pytest.mark.parametrize(("agent", "session_id"), [("codex", CODEX), ("opencode", OPENCODE), ("pi", PI)])
@@ -150,7 +150,7 @@ def test_agent_ps_guesses_the_process_of_the_others(agent: str, session_id: str)
     assert "waiting" not in PS.states_of(agent)
 
 
-def test_agent_ps_calls_ended_what_has_no_process_whatever_its_last_turn() -> None:
+def test_agent_ps_row_of_kind_ended_is_stopped() -> None:
     row = listed("codex", pid=0, kind="ended", session_id=CODEX, status="busy")
     assert PS.rows(json.dumps([row]), 0) == [Row(None, CODEX, "stopped", "ended")]
 
@@ -170,29 +170,29 @@ def test_agent_ps_helpers_are_no_sessions_unless_they_run_one() -> None:
 # all of them
 
 
-@pytest.mark.parametrize("tool", EVERYONE, ids=tool_named)
-def test_an_answer_that_cannot_be_read_is_said_to_be_so(tool: Tool) -> None:
+@pytest.mark.parametrize("tool", EVERYONE, ids=get_name)
+def test_an_unreadable_answer_is_an_error(tool: Tool) -> None:
     with pytest.raises(ValueError):
         tool.rows("not json", 0)
     with pytest.raises(ValueError):
         tool.rows("[]", 3)
 
 
-@pytest.mark.parametrize("tool", EVERYONE, ids=tool_named)
-def test_what_it_knows_of_each_agent_is_part_of_what_it_knows(tool: Tool) -> None:
-    known = [tool.states_of(agent) for agent in tool.agents]
-    assert all(known)
-    assert frozenset[str]().union(*known) == tool.states
+@pytest.mark.parametrize("tool", EVERYONE, ids=get_name)
+def test_the_states_of_a_tool_are_those_of_its_agents(tool: Tool) -> None:
+    states = [tool.states_of(agent) for agent in tool.agents]
+    assert all(states)
+    assert frozenset[str]().union(*states) == tool.states
     assert tool.states <= LIVE | {"stopped", "unknown"}
     assert tool.states_of("demo") == frozenset()
 
 
-def test_a_row_says_that_it_lives() -> None:
+def test_which_rows_are_alive() -> None:
     lives = {status: Row(1, None, status, "").lives for status in ("running", "stopped", "unknown")}
     assert lives == {"running": True, "stopped": False, "unknown": False}
 
 
-def test_every_pinned_tool_can_be_read_and_is_measured_or_said_not_to_be() -> None:
+def test_every_pinned_tool_is_measured_or_listed_as_absent() -> None:
     assert READERS.keys() == pins().keys()
     measured = {tool.name for tool in present()}
     assert measured | absent().keys() == {"agentctl", *pins()}

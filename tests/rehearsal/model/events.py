@@ -1,4 +1,4 @@
-"""Reads server-sent events back, as a client would."""
+"""Read server-sent events back, as a client would."""
 
 import json
 from typing import Any
@@ -6,12 +6,12 @@ from typing import Any
 
 def events(frames: str) -> list[dict[str, Any]]:
     """Every event's data; checks that the name beside it, where there is one, is its type."""
-    found: list[dict[str, Any]] = []
+    values: list[dict[str, Any]] = []
     for block in frames.split("\n\n"):
         lines = dict(line.split(": ", 1) for line in block.splitlines())
         if not lines or lines["data"] == "[DONE]":
             continue
         data = json.loads(lines["data"])
         assert lines.get("event", data.get("type")) == data.get("type")
-        found.append(data)
-    return found
+        values.append(data)
+    return values

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from agentctl.rehearsal.model.anthropic import AnthropicVoice, read, refusal
+from agentctl.rehearsal.model.anthropic import AnthropicVoice, make_error, read_request
 from agentctl.rehearsal.model.request import Tool
 from tests.rehearsal.model.events import events
 
@@ -33,7 +33,7 @@ def test_a_conversation_as_claude_code_sends_it() -> None:
         },
     ]
     body = {"model": "claude-x", "stream": True, "tools": [BASH], "messages": messages}
-    request = read(body, {"x-claude-code-session-id": "s"})
+    request = read_request(body, {"x-claude-code-session-id": "s"})
     assert (request.text, request.results, request.conversation) == ("[[tool=ls]] go", 1, "s")
     assert request.streaming
     assert not request.helper
@@ -46,7 +46,7 @@ def test_a_title_helper() -> None:
         "messages": [{"role": "user", "content": "hello"}],
         "output_config": {"format": {"schema": schema}},
     }
-    request = read(body, {})
+    request = read_request(body, {})
     assert request.helper
     assert request.schema == schema
     assert request.text == "hello"
@@ -56,8 +56,8 @@ def test_the_events_of_an_answer_with_a_call() -> None:
     voice = AnthropicVoice("claude-x")
     frames = voice.begin() + voice.think("hm") + voice.say("a ") + voice.say("b")
     frames += voice.call(Tool("Bash"), {"command": "ls"}) + voice.finish("")
-    found = events(frames)
-    assert [(event["type"], event.get("index")) for event in found] == [
+    answer = events(frames)
+    assert [(event["type"], event.get("index")) for event in answer] == [
         ("message_start", None),
         ("ping", None),
         ("content_block_start", 0),
@@ -74,9 +74,9 @@ def test_the_events_of_an_answer_with_a_call() -> None:
         ("message_delta", None),
         ("message_stop", None),
     ]
-    assert found[0]["message"]["model"] == "claude-x"
-    assert found[11]["delta"] == {"type": "input_json_delta", "partial_json": '{"command": "ls"}'}
-    assert found[13]["delta"]["stop_reason"] == "tool_use"
+    assert answer[0]["message"]["model"] == "claude-x"
+    assert answer[11]["delta"] == {"type": "input_json_delta", "partial_json": '{"command": "ls"}'}
+    assert answer[13]["delta"]["stop_reason"] == "tool_use"
 
 
 def test_the_same_answer_at_once() -> None:
@@ -86,7 +86,7 @@ def test_the_same_answer_at_once() -> None:
     voice.say("b")
     voice.call(Tool("Bash"), {"command": "ls"})
     voice.finish("")
-    whole = voice.whole()
+    whole = voice.whole_answer()
     assert [block["type"] for block in whole["content"]] == ["thinking", "text", "tool_use"]
     assert whole["content"][1]["text"] == "a b"
     assert whole["content"][2]["input"] == {"command": "ls"}
@@ -94,16 +94,19 @@ def test_the_same_answer_at_once() -> None:
 
 
 def test_reasons_to_stop() -> None:
-    for given, expected in (("", "end_turn"), ("max_tokens", "max_tokens")):
+    for reason, expected in (("", "end_turn"), ("max_tokens", "max_tokens")):
         voice = AnthropicVoice("m")
         voice.say("x")
-        voice.finish(given)
-        assert voice.whole()["stop_reason"] == expected
+        voice.finish(reason)
+        assert voice.whole_answer()["stop_reason"] == expected
 
 
 def test_errors() -> None:
-    assert refusal(529, "x") == {"type": "error", "error": {"type": "overloaded_error", "message": "x"}}
-    assert refusal(404, "x")["error"]["type"] == "not_found_error"
-    assert refusal(502, "x")["error"]["type"] == "api_error"
+    assert make_error(529, "x") == {
+        "type": "error",
+        "error": {"type": "overloaded_error", "message": "x"},
+    }
+    assert make_error(404, "x")["error"]["type"] == "not_found_error"
+    assert make_error(502, "x")["error"]["type"] == "api_error"
     (event,) = events(AnthropicVoice("m").fault())
     assert event["error"]["type"] == "overloaded_error"

@@ -1,6 +1,6 @@
 """OpenAI chat completions, both ways."""
 
-from agentctl.rehearsal.model.chat import ChatVoice, read, refusal
+from agentctl.rehearsal.model.chat import ChatVoice, make_error, read_request
 from agentctl.rehearsal.model.request import Tool
 from tests.rehearsal.model.events import events
 
@@ -16,7 +16,7 @@ def test_a_conversation_as_opencode_and_pi_send_it() -> None:
         {"role": "tool", "tool_call_id": "b", "content": "x"},
     ]
     body = {"model": "fake-1", "stream": True, "tools": [BASH], "messages": messages}
-    request = read(body, {"x-session-affinity": "ses_1"})
+    request = read_request(body, {"x-session-affinity": "ses_1"})
     assert request.text == '[[tool=echo "a b"]] go'
     assert (request.results, request.conversation) == (2, "ses_1")
     assert request.tools["bash"].schema == {"properties": {"command": {}}}
@@ -28,13 +28,13 @@ def test_parts_and_a_second_turn() -> None:
         {"role": "assistant", "content": "ok"},
         {"role": "user", "content": [{"type": "text", "text": "two"}]},
     ]
-    assert read({"messages": messages}, {}).text == "two"
+    assert read_request({"messages": messages}, {}).text == "two"
 
 
 def test_a_schema() -> None:
     schema = {"type": "object"}
     form = {"type": "json_schema", "json_schema": {"name": "x", "schema": schema}}
-    assert read({"messages": [], "response_format": form}, {}).schema == schema
+    assert read_request({"messages": [], "response_format": form}, {}).schema == schema
 
 
 def test_the_chunks_of_an_answer_with_calls() -> None:
@@ -60,20 +60,20 @@ def test_the_same_answer_at_once() -> None:
     voice.say("b")
     voice.call(Tool("bash"), {"command": "ls"})
     voice.finish("")
-    (choice,) = voice.whole()["choices"]
+    (choice,) = voice.whole_answer()["choices"]
     assert choice["message"]["content"] == "a b"
     assert choice["message"]["tool_calls"][0]["function"]["arguments"] == '{"command": "ls"}'
     assert choice["finish_reason"] == "tool_calls"
 
 
 def test_reasons_to_stop() -> None:
-    for given, expected in (("", "stop"), ("max_tokens", "length"), ("odd", "odd")):
+    for reason, expected in (("", "stop"), ("max_tokens", "length"), ("odd", "odd")):
         voice = ChatVoice("m")
-        voice.finish(given)
-        assert voice.whole()["choices"][0]["finish_reason"] == expected
+        voice.finish(reason)
+        assert voice.whole_answer()["choices"][0]["finish_reason"] == expected
 
 
 def test_errors() -> None:
-    assert refusal(429, "x")["error"]["code"] == "rehearsed_429"
+    assert make_error(429, "x")["error"]["code"] == "rehearsed_429"
     (event,) = events(ChatVoice("m").fault())
     assert "server error" in event["error"]["message"]

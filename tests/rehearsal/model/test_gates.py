@@ -16,21 +16,21 @@ def test_a_gate_is_shut_until_it_is_opened_and_stays_open() -> None:
     assert not gates.wait("b", 0)
 
 
-def test_opening_wakes_whoever_waits() -> None:
+def test_opening_wakes_a_waiter() -> None:
     gates = Gates()
-    seen: list[bool] = []
-    waiter = threading.Thread(target=lambda: seen.append(gates.wait("a", 20)))
+    results: list[bool] = []
+    waiter = threading.Thread(target=lambda: results.append(gates.wait("a", 20)))
     waiter.start()
     gates.open("a")
     waiter.join(20)
-    assert seen == [True]
+    assert results == [True]
 
 
 def test_a_stop_ends_every_wait_even_at_an_open_gate() -> None:
     gates = Gates()
     gates.open("a")
     gates.stop()
-    assert gates.stopped
+    assert gates.is_stopped
     for name in ("a", "b", None):
         with pytest.raises(Stopped):
             gates.wait(name, 20)
@@ -40,6 +40,6 @@ def test_after_a_stop_it_goes_on_with_the_gates_it_had() -> None:
     gates = Gates()
     gates.open("a")
     gates.stop()
-    gates.go_on()
+    gates.resume()
     assert gates.wait("a", 0)
     assert not gates.wait(None, 0)

@@ -4,7 +4,7 @@ import threading
 
 import pytest
 
-from agentctl.rehearsal.model.journal import Journal, Note, told
+from agentctl.rehearsal.model.journal import Journal, Note, format_note
 
 
 def test_notes_are_numbered_and_dated_in_order() -> None:
@@ -49,13 +49,13 @@ def test_waiting_tells_gates_apart() -> None:
 
 def test_waiting_ends_when_it_happens() -> None:
     journal = Journal()
-    found: list[Note] = []
-    waiter = threading.Thread(target=lambda: found.append(journal.wait("answered", "hello")))
+    notes: list[Note] = []
+    waiter = threading.Thread(target=lambda: notes.append(journal.wait("answered", "hello")))
     waiter.start()
     journal.add("asked", "hello")
-    wanted = journal.add("answered", "hello")
+    answer = journal.add("answered", "hello")
     waiter.join(20)
-    assert found == [wanted]
+    assert notes == [answer]
 
 
 def test_waiting_in_vain_shows_what_happened_instead() -> None:
@@ -84,6 +84,6 @@ def test_a_sink_gets_every_note() -> None:
 
 def test_the_clock_of_a_line_never_runs_ahead() -> None:
     """Rounded milliseconds would show 0.9996 s as .000 of the second before."""
-    line = told(Note(1, 1_000_000_000.9996, "asked", "x", 0, helper=True, gate="g"))
+    line = format_note(Note(1, 1_000_000_000.9996, "asked", "x", 0, helper=True, gate="g"))
     assert ".999 asked" in line
     assert "helper" in line

@@ -10,7 +10,7 @@ import pytest
 from agentctl.rehearsal.model import anthropic
 from agentctl.rehearsal.model.gates import Gates, Stopped
 from agentctl.rehearsal.model.journal import Journal
-from agentctl.rehearsal.model.performance import Cut, Left, Performance, Tally
+from agentctl.rehearsal.model.performance import ClientLeft, ConnectionCut, Performance, Tally
 from agentctl.rehearsal.model.request import Request, Tool
 from tests.rehearsal.model.events import events
 
@@ -42,7 +42,7 @@ class Listener:
     def reply(self, status: int, body: dict[str, Any]) -> None:
         self.status, self.body = status, body
 
-    def gone(self) -> bool:
+    def is_gone(self) -> bool:
         return self.away
 
 
@@ -67,7 +67,7 @@ class Theatre:
         Performance(
             request,
             anthropic.AnthropicVoice(model),
-            anthropic.refusal,
+            anthropic.make_error,
             self.line,
             gates=self.gates,
             journal=self.journal,
@@ -76,13 +76,13 @@ class Theatre:
         return self.line
 
     def start(self, text: str, **more: Any) -> Callable[[], list[BaseException]]:
-        """In a thread; the function returned waits for its end and tells what it raised."""
+        """Play in a thread. Return a function that waits for its end and returns what it raised."""
         raised: list[BaseException] = []
 
         def run() -> None:
             try:
                 self.play(text, **more)
-            except (Stopped, Left, Cut, ConnectionError) as error:
+            except (Stopped, ClientLeft, ConnectionCut, ConnectionError) as error:
                 raised.append(error)
 
         thread = threading.Thread(target=run)
@@ -100,7 +100,7 @@ class Theatre:
         return [note.kind for note in self.journal.notes()]
 
     @property
-    def said(self) -> str:
+    def text(self) -> str:
         deltas = [event.get("delta", {}) for event in events(self.line.frames)]
         return "".join(delta.get("text", "") for delta in deltas)
 
@@ -113,7 +113,7 @@ def theatre() -> Theatre:
 def test_a_plain_answer(theatre: Theatre) -> None:
     line = theatre.play("hello")
     assert line.closed
-    assert theatre.said == "ok: hello"
+    assert theatre.text == "ok: hello"
     assert theatre.kinds == ["asked", "began", "answered"]
 
 
@@ -123,8 +123,8 @@ def test_a_gate_streams_words_until_it_is_opened(theatre: Theatre) -> None:
     assert theatre.kinds == ["asked", "began", "held"]
     theatre.gates.open("g")
     assert end() == []
-    assert theatre.said.startswith("word1 ")
-    assert theatre.said.endswith("done")
+    assert theatre.text.startswith("word1 ")
+    assert theatre.text.endswith("done")
     assert theatre.kinds[-1] == "answered"
 
 
@@ -139,7 +139,7 @@ def test_silence_comes_after_the_first_event_and_muteness_before(theatre: Theatr
     assert (theatre.line.status, theatre.line.frames) == (0, "")
     theatre.gates.open("m")
     assert end() == []
-    assert theatre.said == "ok: y"
+    assert theatre.text == "ok: y"
 
 
 def test_a_hang_ends_only_with_the_server(theatre: Theatre) -> None:
@@ -147,7 +147,7 @@ def test_a_hang_ends_only_with_the_server(theatre: Theatre) -> None:
     theatre.journal.wait("began")
     theatre.gates.stop()
     assert isinstance(end()[0], Stopped)
-    assert theatre.said == "word1 "
+    assert theatre.text == "word1 "
     assert theatre.kinds == ["asked", "began", "dropped"]
 
 
@@ -159,7 +159,7 @@ def test_every_wait_ends_when_the_client_has_gone(theatre: Theatre, text: str, s
     end = theatre.start(text, streaming=streaming)
     theatre.journal.wait("asked")
     theatre.line.away = True
-    assert isinstance(end()[0], Left)
+    assert isinstance(end()[0], ClientLeft)
     assert theatre.kinds[-1] == "left"
 
 
@@ -180,7 +180,7 @@ def test_a_connection_that_we_cut_ourselves_is_dropped(theatre: Theatre) -> None
 
 def test_a_stream_of_a_given_length_ends_by_itself(theatre: Theatre) -> None:
     theatre.play("[[stream=0.05]][[say=done]]")
-    assert theatre.said == "word1 done"
+    assert theatre.text == "word1 done"
 
 
 def test_rounds_follow_the_results(theatre: Theatre) -> None:
@@ -191,7 +191,7 @@ def test_rounds_follow_the_results(theatre: Theatre) -> None:
         assert started.count("tool_use") == calls
         assert theatre.kinds[-1] == kind
     assert [note.round for note in theatre.journal.notes() if note.kind == "asked"] == [0, 1, 2]
-    assert theatre.said == "done"
+    assert theatre.text == "done"
 
 
 def test_an_error_every_time(theatre: Theatre) -> None:
@@ -214,17 +214,17 @@ def test_failures_the_first_times_are_counted_per_conversation_text_and_round(th
 def test_a_helper_does_not_use_up_an_error(theatre: Theatre) -> None:
     text = "[[gate=never]][[error=529x1]][[tool=ls]] x"
     assert theatre.play(text, tools={}).status == 200
-    assert theatre.said == "A rehearsal"
+    assert theatre.text == "A rehearsal"
     assert all(note.helper for note in theatre.journal.notes())
     theatre.gates.open("never")
     assert theatre.play(text).status == 529
 
 
 def test_a_cut_once_then_the_answer(theatre: Theatre) -> None:
-    with pytest.raises(Cut):
+    with pytest.raises(ConnectionCut):
         theatre.play("[[cut=1]] x")
     assert not theatre.line.closed
-    assert theatre.said
+    assert theatre.text
     theatre.play("[[cut=1]] x")
     assert theatre.kinds == ["asked", "began", "dropped", "asked", "began", "answered"]
 
@@ -248,14 +248,14 @@ def test_without_streaming_all_comes_at_the_end(theatre: Theatre) -> None:
 
 def test_failures_without_streaming(theatre: Theatre) -> None:
     assert theatre.play("[[fault]]", streaming=False).status == 500
-    with pytest.raises(Cut):
+    with pytest.raises(ConnectionCut):
         theatre.play("[[cut]]", streaming=False)
     assert theatre.line.status == 0
 
 
 def test_a_big_answer_comes_in_pieces(theatre: Theatre) -> None:
     theatre.play("[[big=200000]]")
-    assert len(theatre.said) == 200_000
+    assert len(theatre.text) == 200_000
     assert len(events(theatre.line.frames)) > 40
 
 
@@ -272,7 +272,7 @@ def test_a_bad_script_is_refused_with_its_reason(theatre: Theatre) -> None:
     assert theatre.play("[[tool=ls]]", tools={"Read": Tool("Read")}).status == 400
 
 
-def test_what_an_agent_writes_itself_scripts_nothing(theatre: Theatre) -> None:
+def test_text_of_the_agent_itself_is_no_script(theatre: Theatre) -> None:
     """News of a sub-agent may quote its prompt."""
     theatre.play("<task-notification>{{hang}} [[hang]]</task-notification>")
-    assert theatre.said == "ok"
+    assert theatre.text == "ok"

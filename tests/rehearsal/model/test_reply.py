@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from agentctl.rehearsal.model.reply import default, instance
+from agentctl.rehearsal.model.reply import make_default, make_instance
 from agentctl.rehearsal.model.request import Request
 
 
@@ -16,18 +16,18 @@ def request(text: str, *, helper: bool = False, schema: dict[str, Any] | None = 
 
 
 def test_a_plain_answer_echoes_the_words_but_no_directive() -> None:
-    assert default(request("[[gate=a]] do this")) == "ok: do this"
-    assert default(request("[[gate=a]]")) == "ok"
+    assert make_default(request("[[gate=a]] do this")) == "ok: do this"
+    assert make_default(request("[[gate=a]]")) == "ok"
 
 
 def test_news_from_the_agent_itself_is_not_echoed() -> None:
-    assert default(request("<task-notification>[[gate=a]]</task-notification>")) == "ok"
+    assert make_default(request("<task-notification>[[gate=a]]</task-notification>")) == "ok"
 
 
 def test_a_helper_gets_a_short_text_or_its_json() -> None:
-    assert default(request("[[gate=a]] title?", helper=True)) == "A rehearsal"
+    assert make_default(request("[[gate=a]] title?", helper=True)) == "A rehearsal"
     schema = {"type": "object", "properties": {"title": {"type": "string"}}}
-    assert json.loads(default(request("x", helper=True, schema=schema))) == {"title": "A rehearsal"}
+    assert json.loads(make_default(request("x", helper=True, schema=schema))) == {"title": "A rehearsal"}
 
 
 @pytest.mark.parametrize(
@@ -47,4 +47,4 @@ def test_a_helper_gets_a_short_text_or_its_json() -> None:
     ],
 )
 def test_the_least_that_fits_a_schema(schema: dict[str, Any], expected: Any) -> None:
-    assert instance(schema) == expected
+    assert make_instance(schema) == expected

@@ -5,14 +5,14 @@ import pytest
 from agentctl.rehearsal.model.request import (
     Item,
     Tool,
-    agent_made,
-    last_text,
-    texts,
-    understood,
-    unquoted,
+    find_turn_text,
+    is_agent_made,
+    list_texts,
+    make_request,
+    unquote,
 )
 
-SAID, CALLED, RESULT = Item("said"), Item("called"), Item("result")
+SAID, CALLED, RESULT = Item("answer"), Item("call"), Item("result")
 REMINDER = "<system-reminder>\nbe brief\n</system-reminder>"
 NEWS = "<system-reminder>\n<task-notification>done</task-notification>\n</system-reminder>"
 
@@ -33,11 +33,11 @@ def user(text: str) -> Item:
     ],
 )
 def test_the_last_text_and_the_results_since(items: list[Item], expected: tuple[str, int]) -> None:
-    assert last_text(items) == expected
+    assert find_turn_text(items) == expected
 
 
 @pytest.mark.parametrize(
-    "made",
+    "text",
     [
         REMINDER,
         NEWS,
@@ -47,46 +47,46 @@ def test_the_last_text_and_the_results_since(items: list[Item], expected: tuple[
         "Continue from where you left off. Note: this session was automatically restarted",
     ],
 )
-def test_what_the_agent_wrote_itself_does_not_count(made: str) -> None:
-    assert agent_made(made)
-    assert last_text([user(made), user("one"), user(made)]) == ("one", 0)
-    assert last_text([user("one"), CALLED, RESULT, user(made)]) == ("one", 1)
+def test_what_the_agent_wrote_itself_does_not_count(text: str) -> None:
+    assert is_agent_made(text)
+    assert find_turn_text([user(text), user("one"), user(text)]) == ("one", 0)
+    assert find_turn_text([user("one"), CALLED, RESULT, user(text)]) == ("one", 1)
 
 
 def test_news_after_the_answer_opens_a_turn_of_its_own() -> None:
     """A sub-agent that ends after the main turn: the script of that turn must not be played again."""
-    text, results = last_text([user("[[gate=a]] one"), CALLED, RESULT, SAID, user(NEWS)])
+    text, results = find_turn_text([user("[[gate=a]] one"), CALLED, RESULT, SAID, user(NEWS)])
     assert (text, results) == (NEWS, 0)
 
 
 def test_a_half_answer_that_is_sent_again_keeps_its_script() -> None:
-    assert last_text([user("one"), CALLED, RESULT, SAID]) == ("one", 1)
+    assert find_turn_text([user("one"), CALLED, RESULT, SAID]) == ("one", 1)
 
 
 def test_an_interrupted_turn_is_over() -> None:
     interrupted = user("[Request interrupted by user for tool use]")
-    assert last_text([user("one"), CALLED, RESULT, interrupted, user("two")]) == ("two", 0)
+    assert find_turn_text([user("one"), CALLED, RESULT, interrupted, user("two")]) == ("two", 0)
 
 
 def test_a_reminder_in_the_users_own_text_is_taken_out() -> None:
-    assert last_text([user(f"{REMINDER}\n[[gate=a]] go")]) == ("[[gate=a]] go", 0)
+    assert find_turn_text([user(f"{REMINDER}\n[[gate=a]] go")]) == ("[[gate=a]] go", 0)
 
 
 def test_quotes_of_opencode_run_are_taken_off() -> None:
-    assert unquoted('"[[call=x:{\\"a\\":1}]] y"') == '[[call=x:{"a":1}]] y'
-    assert unquoted('say "no"') == 'say "no"'
-    assert unquoted('"') == '"'
+    assert unquote('"[[call=x:{\\"a\\":1}]] y"') == '[[call=x:{"a":1}]] y'
+    assert unquote('say "no"') == 'say "no"'
+    assert unquote('"') == '"'
 
 
 def test_texts_of_a_content() -> None:
-    assert texts("one") == ["one"]
-    assert texts([{"type": "text", "text": "one"}, {"type": "image"}, {"text": 5}, "x"]) == ["one"]
-    assert texts(None) == []
+    assert list_texts("one") == ["one"]
+    assert list_texts([{"type": "text", "text": "one"}, {"type": "image"}, {"text": 5}, "x"]) == ["one"]
+    assert list_texts(None) == []
 
 
-def test_who_offers_no_tools_wants_help_for_itself() -> None:
-    assert understood([user("x")], [], {}, {}).helper
-    request = understood([user("x")], [Tool("bash")], {"model": "m", "stream": True}, {})
+def test_a_request_without_tools_is_a_helper_s() -> None:
+    assert make_request([user("x")], [], {}, {}).helper
+    request = make_request([user("x")], [Tool("bash")], {"model": "m", "stream": True}, {})
     assert not request.helper
     assert request.streaming
     assert request.model == "m"
@@ -105,4 +105,4 @@ def test_the_name_of_a_conversation(
     body: dict[str, str], headers: dict[str, str], expected: str
 ) -> None:
     items = [user(REMINDER), user("first words"), SAID, user("second")]
-    assert understood(items, [], body, headers).conversation == expected
+    assert make_request(items, [], body, headers).conversation == expected

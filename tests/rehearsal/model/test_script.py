@@ -14,9 +14,9 @@ from agentctl.rehearsal.model.script import (
     Pause,
     Round,
     Shell,
-    after,
-    plain,
-    rounds,
+    find_round,
+    parse_rounds,
+    strip_directives,
 )
 
 NAMES = st.from_regex(r"[a-z][a-z0-9_-]{0,8}", fullmatch=True)
@@ -36,7 +36,7 @@ VALUES = st.recursive(
 
 
 def test_a_text_without_directives_is_one_plain_round() -> None:
-    assert rounds("please fix the [bug] in a[b[0]] and [[ -f x ]]") == (Round(),)
+    assert parse_rounds("please fix the [bug] in a[b[0]] and [[ -f x ]]") == (Round(),)
 
 
 @pytest.mark.parametrize(
@@ -54,11 +54,11 @@ def test_a_text_without_directives_is_one_plain_round() -> None:
     ],
 )
 def test_directives_of_one_round(text: str, expected: Round) -> None:
-    assert rounds(f"before {text} after") == (expected,)
+    assert parse_rounds(f"before {text} after") == (expected,)
 
 
 def test_a_call_ends_a_round_and_what_follows_is_the_next() -> None:
-    script = rounds("[[gate=a]][[tool=ls]][[think]][[tools=x|y]] done")
+    script = parse_rounds("[[gate=a]][[tool=ls]][[think]][[tools=x|y]] done")
     assert script == (
         Round(pauses=(Pause("gate", "a"),), calls=(Shell("ls"),)),
         Round(think=True, calls=(Shell("x"), Shell("y"))),
@@ -68,30 +68,30 @@ def test_a_call_ends_a_round_and_what_follows_is_the_next() -> None:
 
 @pytest.mark.parametrize(("results", "number"), [(0, 0), (1, 1), (2, 1), (3, 2), (9, 2)])
 def test_the_round_follows_from_the_results(results: int, number: int) -> None:
-    assert after(rounds("[[tool=ls]][[tools=x|y]]"), results) == number
+    assert find_round(parse_rounds("[[tool=ls]][[tools=x|y]]"), results) == number
 
 
 @pytest.mark.parametrize(("results", "number"), [(0, 0), (1, 0), (2, 1), (3, 2)])
 def test_several_calls_are_one_round(results: int, number: int) -> None:
-    assert after(rounds("[[tools=x|y]][[tool=ls]]"), results) == number
+    assert find_round(parse_rounds("[[tools=x|y]][[tool=ls]]"), results) == number
 
 
 def test_brackets_of_a_shell_are_no_directives() -> None:
-    first, _ = rounds("[[tool=if [[ -f x ]]; then test [ a = a ]]]")
+    first, _ = parse_rounds("[[tool=if [[ -f x ]]; then test [ a = a ]]]")
     assert first.calls == (Shell("if [[ -f x ]]; then test [ a = a ]"),)
 
 
 def test_a_big_answer_has_that_size() -> None:
-    (one,) = rounds("[[big=200000]]")
+    (one,) = parse_rounds("[[big=200000]]")
     assert len((one.say or "").encode()) == 200_000
 
 
 def test_the_brackets_for_a_sub_agent_are_left_to_it() -> None:
     outer = '[[call=Agent:{"prompt":"{{gate=in}} {{tool=ls}} go"}]][[say=main]]'
-    first, last = rounds(outer)
+    first, last = parse_rounds(outer)
     assert first.calls == (Call("Agent", {"prompt": "{{gate=in}} {{tool=ls}} go"}),)
     assert last.say == "main"
-    inner, end = rounds("{{gate=in}} {{tool=ls}} go")
+    inner, end = parse_rounds("{{gate=in}} {{tool=ls}} go")
     assert inner == Round(pauses=(Pause("gate", "in"),), calls=(Shell("ls"),))
     assert end == Round()
 
@@ -113,29 +113,29 @@ def test_the_brackets_for_a_sub_agent_are_left_to_it() -> None:
         '[[call=Agent:{"a":1}',
     ],
 )
-def test_what_makes_no_sense_is_said(text: str) -> None:
+def test_a_directive_that_makes_no_sense_is_refused(text: str) -> None:
     with pytest.raises(BadScript):
-        rounds(text)
+        parse_rounds(text)
 
 
 @given(NAMES, st.dictionaries(st.text(max_size=5), VALUES, max_size=3))
 def test_any_json_can_be_the_argument_of_a_call(name: str, arguments: dict[str, object]) -> None:
-    first, last = rounds(f"x [[call={name}:{json.dumps(arguments)}]] y [[think]]")
+    first, last = parse_rounds(f"x [[call={name}:{json.dumps(arguments)}]] y [[think]]")
     assert first.calls == (Call(name, arguments),)
     assert last == Round(think=True)
 
 
 @given(st.lists(COMMANDS, min_size=1, max_size=5))
 def test_each_command_is_a_round_and_the_last_is_the_answer(commands: list[str]) -> None:
-    script = rounds(" then ".join(f"[[tool={command}]]" for command in commands))
+    script = parse_rounds(" then ".join(f"[[tool={command}]]" for command in commands))
     assert [one.calls for one in script] == [*((Shell(command),) for command in commands), ()]
-    assert [after(script, results) for results in range(len(script))] == list(range(len(script)))
+    assert [find_round(script, results) for results in range(len(script))] == list(range(len(script)))
 
 
 @given(NEARLY)
-def test_every_text_is_a_script_or_said_to_be_bad(text: str) -> None:
+def test_every_text_is_a_script_or_refused(text: str) -> None:
     try:
-        script = rounds(text)
+        script = parse_rounds(text)
     except BadScript:
         return
     assert not script[-1].calls
@@ -145,22 +145,22 @@ def test_every_text_is_a_script_or_said_to_be_bad(text: str) -> None:
 @example("[[think]] {{gate=a}}")
 @example("[[[[think]]gate=a]]")
 @given(NEARLY)
-def test_what_is_left_of_a_text_scripts_nothing(text: str) -> None:
+def test_a_text_without_its_directives_is_no_script(text: str) -> None:
     """Answers become part of the conversation: an echo must not be played again."""
-    assert rounds(plain(text)) == (Round(),)
+    assert parse_rounds(strip_directives(text)) == (Round(),)
 
 
 def test_the_words_without_the_directives() -> None:
-    assert plain("[[gate=a]]  do\nthis [[tool=ls]]") == "do this"
-    assert plain("[[gate=a") == ""
+    assert strip_directives("[[gate=a]]  do\nthis [[tool=ls]]") == "do this"
+    assert strip_directives("[[gate=a") == ""
 
 
-def test_the_help_tells_every_directive() -> None:
-    told = {line.partition("[[")[2].partition("]]")[0] for line in DIRECTIVES.splitlines()}
-    names = {one.partition("=")[0] for one in told if one and one != "..."}
+def test_the_help_lists_every_directive() -> None:
+    forms = {line.partition("[[")[2].partition("]]")[0] for line in DIRECTIVES.splitlines()}
+    names = {one.partition("=")[0] for one in forms if one and one != "..."}
     for name in names:
         with pytest.raises(BadScript, match="no such directive"):
-            rounds(f"[[{name}x]]")
+            parse_rounds(f"[[{name}x]]")
     assert names == {
         "gate",
         "silent",

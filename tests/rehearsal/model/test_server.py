@@ -100,9 +100,9 @@ def test_words_arrive_while_the_gate_is_shut(model: Model) -> None:
     with Client(model) as client:
         client.send("/v1/messages", "[[gate=g]][[say=done]]")
         response = client.http.getresponse()
-        seen = b""
-        while b"word2" not in seen:
-            seen += response.read1()
+        output = b""
+        while b"word2" not in output:
+            output += response.read1()
         model.open("g")
         assert b"done" in response.read()
         assert model.journal.wait("answered", "[[gate=g]]")
@@ -199,7 +199,7 @@ def test_other_paths_are_harmless(model: Model) -> None:
 
 
 @pytest.mark.parametrize("body", [b"{", b"[]", b'{"messages": [1]}', b'{"messages": 5}'])
-def test_what_is_no_such_request_is_refused(model: Model, body: bytes) -> None:
+def test_a_malformed_request_is_refused(model: Model, body: bytes) -> None:
     with Client(model) as client:
         client.http.request("POST", "/v1/messages", body)
         status, text = client.answer()

@@ -6,14 +6,14 @@ from agentctl.rehearsal.model.anthropic import AnthropicVoice
 from agentctl.rehearsal.model.chat import ChatVoice
 from agentctl.rehearsal.model.request import Tool
 from agentctl.rehearsal.model.responses import ResponsesVoice
-from agentctl.rehearsal.model.voice import Voice, frame
+from agentctl.rehearsal.model.voice import Voice, make_frame
 
 VOICES = (AnthropicVoice, ResponsesVoice, ChatVoice)
 
 
 def test_a_frame() -> None:
-    assert frame({"type": "ping"}, "ping") == 'event: ping\ndata: {"type": "ping"}\n\n'
-    assert frame({"a": "x\ny"}) == 'data: {"a": "x\\ny"}\n\n'
+    assert make_frame({"type": "ping"}, "ping") == 'event: ping\ndata: {"type": "ping"}\n\n'
+    assert make_frame({"a": "x\ny"}) == 'data: {"a": "x\\ny"}\n\n'
 
 
 @pytest.mark.parametrize("kind", VOICES)
@@ -36,4 +36,4 @@ def test_a_voice_remembers_what_it_said(kind: type[Voice]) -> None:
 
 @pytest.mark.parametrize("kind", VOICES)
 def test_two_answers_have_different_names(kind: type[Voice]) -> None:
-    assert kind("m").whole()["id"] != kind("m").whole()["id"]
+    assert kind("m").whole_answer()["id"] != kind("m").whole_answer()["id"]

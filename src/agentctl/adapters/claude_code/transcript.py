@@ -1,47 +1,47 @@
-"""What a Claude Code transcript (`projects/SLUG/ID.jsonl`) says: its facts and its last turn.
+"""Read facts and the last turn from a Claude Code transcript (`projects/SLUG/ID.jsonl`).
 
-Quirks that shape this reader: one trivial turn writes 130 KB, most of it bookkeeping, so lines are
-skipped by their first bytes; lines of one flush (up to 100 ms) may stand in any order, so the latest
-*timestamp* tells, not the last line; a message is one line per content block.
+Three quirks shape this reader. One trivial turn writes 130 KB, most of it bookkeeping, so lines are
+skipped by their first bytes. Lines of one flush (up to 100 ms) may be in any order, so the latest
+*timestamp* counts, not the last line. A message is one line per content block.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import lru_cache
-from typing import NamedTuple
 
+from agentctl import paths
 from agentctl.adapters.claude_code.lines import (
     REQUESTED,
     SYNTHETIC,
-    Said,
-    said_by,
-    user_line,
-    words,
+    LineClaim,
+    read_line,
+    read_text,
+    read_user_line,
 )
+from agentctl.named_tuple import NamedTuple
 from agentctl.system import clock, files, jsonl
 from agentctl.system.files import Piece
 from agentctl.system.jsonl import as_dict, as_text
 from agentctl.truth.look import Look
 from agentctl.truth.model import PROMPT_CAP, EntryPoint, Facts, Tokens, Turn
-from agentctl.truth.observe import torn
+from agentctl.truth.observe import mark_torn
 
-ENDED_WINDOW = 1 << 14  # of a session nobody runs: history is read by the thousand
-DISORDER = 1.0  # seconds within which lines may stand out of order; a flush takes 0.1
+ENDED_WINDOW = 1 << 14  # bytes for an ended session: history has thousands
+DISORDER = 1.0  # seconds within which lines may be out of order; a flush takes 0.1
 
 # Lines that begin with their type are bookkeeping, except these.
 _PLAIN = (b'{"type":"api-request",', b'{"type":"user"', b'{"type":"assistant"', b'{"type":"system"')
 
 
-class _Told(NamedTuple):
+class _Dated(NamedTuple):
     stamp: str
     offset: int
-    said: Said
+    line: LineClaim
 
 
 class _Recent(NamedTuple):
     turn: Turn | None
-    decided: bool  # a line was found that says it outright
+    is_decided: bool  # a line states the turn outright
     last: jsonl.Record  # the newest message line
     last_at: float | None
     model: str | None
@@ -57,37 +57,37 @@ def read_ended(path: str, look: Look) -> Facts:
 
 def _read(path: str, look: Look, window: int) -> Facts:
     """Head for what never changes, tail for what does."""
-    tally = jsonl.Tally()
-    piece = files.tail(path, window)
-    recent = _recent(piece, tally, look)
-    # 2.1.325 writes a 70 KB prompt_snapshot between the first reply and the end of its turn, and
-    # several hundred if a person has appended to the system prompt
+    tally = jsonl.SkippedLines()
+    piece = files.read_tail(path, window)
+    recent = _read_recent(piece, tally, look)
+    # 2.1.325 writes a prompt_snapshot between the first reply and the end of its turn: 70 KB, or several
+    # hundred with an appended system prompt.
     for wider in (8, 64):
-        if not recent.decided and piece.offset:
-            tally, piece = jsonl.Tally(), files.tail(path, window * wider)
-            recent = _recent(piece, tally, look)
-    first, started_at, prompt = _opening(piece, tally)
-    tokens, cost = _spent(piece)
+        if not recent.is_decided and piece.offset:
+            tally, piece = jsonl.SkippedLines(), files.read_tail(path, window * wider)
+            recent = _read_recent(piece, tally, look)
+    first, started_at, prompt = _read_opening(piece, tally)
+    tokens, cost = _read_usage(piece)
     last = recent.last or first
     return Facts(
-        cwd=_directory(first.get("cwd"), last.get("cwd")),
+        cwd=_choose_directory(first.get("cwd"), last.get("cwd")),
         model=recent.model,
-        title=_title(piece),
+        title=_read_title(piece),
         prompt=prompt,
         started_at=started_at,
         last_activity_at=recent.last_at,
         tokens=tokens,
         cost_usd=cost,
-        entry_point=entry_point(last.get("sessionKind"), last.get("entrypoint")),
+        entry_point=read_entry_point(last.get("sessionKind"), last.get("entrypoint")),
         agent_version=as_text(last.get("version")),
         parent_id=as_text(as_dict(first.get("forkedFrom")).get("sessionId")),
-        turn=torn(recent.turn, piece),
+        turn=mark_torn(recent.turn, piece),
         garbled=tally.garbled,
     )
 
 
-def entry_point(kind: object, entrypoint: object) -> EntryPoint | None:
-    # `kind` is "interactive" even for `claude -p`: only "bg" can be believed.
+def read_entry_point(kind: object, entrypoint: object) -> EntryPoint | None:
+    # `kind` is "interactive" even for `claude -p`: only "bg" is reliable.
     if kind == "bg":
         return "background"
     if entrypoint == "cli":
@@ -98,39 +98,41 @@ def entry_point(kind: object, entrypoint: object) -> EntryPoint | None:
 # the last turn
 
 
-def _recent(piece: Piece, tally: jsonl.Tally, look: Look) -> _Recent:
-    told: list[_Told] = []
+def _read_recent(piece: Piece, tally: jsonl.SkippedLines, look: Look) -> _Recent:
+    lines: list[_Dated] = []
     last: jsonl.Record = {}
-    latest, floor, model, settled = "", "", None, False
-    for offset, record in jsonl.newest_first(piece, tally, _telling):
+    latest, floor, model, is_settled = "", "", None, False
+    for offset, record in jsonl.records_newest_first(piece, tally, _may_matter):
         stamp = as_text(record.get("timestamp")) or ""
-        if floor and stamp > floor and _before(floor, stamp):
-            break  # the clock was set back in between: where a line stands tells, not its time
-        latest = max(stamp, latest)  # all of one form, in UTC: they sort as text
+        if floor and stamp > floor and _is_before(floor, stamp):
+            break  # the clock was set back in between: trust the order of lines, not their times
+        latest = max(stamp, latest)  # all have one format, in UTC: they sort as text
         last = last or (record if "cwd" in record else {})
-        model = model or _model(record)
-        if not settled and (said := said_by(record)) is not None:
-            told.append(_Told(stamp, offset, said))
-            floor = floor or (stamp if said != REQUESTED else "")
-            settled = not said.closes and _before(stamp, latest)
-        if settled and model:
+        model = model or _read_model(record)
+        if not is_settled and (line := read_line(record)) is not None:
+            lines.append(_Dated(stamp, offset, line))
+            floor = floor or (stamp if line != REQUESTED else "")
+            is_settled = not line.closes and _is_before(stamp, latest)
+        if is_settled and model:
             break
-    told.sort(reverse=True)
-    # a request may be noted after its reply, with 70 KB of what was asked in between: alone it
-    # decides nothing
-    decided = any(not each.said.closes and each.said != REQUESTED for each in told)
-    return _Recent(_turn(told, piece.path, last, look), decided, last, clock.parse(latest), model)
+    lines.sort(reverse=True)
+    # A request may be recorded after its reply, with 70 KB of its content in between: alone it decides
+    # nothing.
+    is_decided = any(not each.line.closes and each.line != REQUESTED for each in lines)
+    return _Recent(
+        _decide_turn(lines, piece.path, last, look), is_decided, last, clock.parse_time(latest), model
+    )
 
 
-def _before(stamp: str, latest: str) -> bool:
-    """Whether what stands further up than this line is earlier than the latest, too."""
-    if stamp[:19] == latest[:19]:  # within a second: spares the parsing
+def _is_before(stamp: str, latest: str) -> bool:
+    """Return True if all lines above this one are earlier than the latest."""
+    if stamp[:19] == latest[:19]:  # within a second: no need to parse
         return False
-    return (clock.parse(stamp) or 0.0) < (clock.parse(latest) or 0.0) - DISORDER
+    return (clock.parse_time(stamp) or 0.0) < (clock.parse_time(latest) or 0.0) - DISORDER
 
 
-def _telling(raw: bytes) -> bool:
-    """Whether the line may say something of the turn, by its first bytes."""
+def _may_matter(raw: bytes) -> bool:
+    """Return True if a line may matter for the turn, judged by its first bytes."""
     if raw.startswith(b'{"type":"'):
         return raw.startswith(_PLAIN)
     start = raw[:200]
@@ -139,17 +141,18 @@ def _telling(raw: bytes) -> bool:
     return b'"attachment":{' not in start or b'"max_turns_reached"' in start
 
 
-def _turn(told: list[_Told], path: str, last: jsonl.Record, look: Look) -> Turn | None:
-    """The latest line decides; one that merely closes leaves the ending to the one before it."""
+def _decide_turn(lines: list[_Dated], path: str, last: jsonl.Record, look: Look) -> Turn | None:
+    """Return the turn by the latest line. A line that only closes leaves the outcome to the one
+    before."""
     closing: Turn | None = None
-    for stamp, offset, said in told:
-        if said.claim == "drift":
-            look.drift("stop_reason", said.note, as_text(last.get("version")), f"{path}@{offset}")
+    for stamp, offset, line in lines:
+        if line.claim == "drift":
+            look.report_drift("stop_reason", line.note, as_text(last.get("version")), f"{path}@{offset}")
             return closing
-        if said.claim == "silent" or (closing is not None and said.claim == "working"):
+        if line.claim == "silent" or (closing is not None and line.claim == "working"):
             return closing
-        turn = Turn(said.claim, said.detail, clock.parse(stamp), offset, said.note)
-        if not said.closes:
+        turn = Turn(line.claim, line.detail, clock.parse_time(stamp), offset, line.note)
+        if not line.closes:
             return turn
         closing = closing or turn
     return closing
@@ -158,64 +161,69 @@ def _turn(told: list[_Told], path: str, last: jsonl.Record, look: Look) -> Turn 
 # head, title, usage
 
 
-def _opening(piece: Piece, tally: jsonl.Tally) -> tuple[jsonl.Record, float | None, str | None]:
-    """The first message line, the first time, the first prompt. Reads further while the prompt is
-    longer than the window; after that it stays unknown."""
+def _read_opening(
+    piece: Piece, tally: jsonl.SkippedLines
+) -> tuple[jsonl.Record, float | None, str | None]:
+    """Return the first message line, the first time and the first prompt. Read further while the prompt
+    is longer than the window; a prompt beyond the cap stays unknown."""
     length = 4096
     while True:
-        first, ours = piece, jsonl.Tally()  # the whole file: its lines were counted already
-        if not piece.whole:
-            first, ours = files.first_lines(piece.path, length), tally
+        first, skipped = (
+            piece,
+            jsonl.SkippedLines(),
+        )  # the tail is the whole file: its lines are counted already
+        if not piece.is_whole:
+            first, skipped = files.read_first_lines(piece.path, length), tally
         message: jsonl.Record = {}
         started = prompt = None
-        for _, record in jsonl.oldest_first(first, ours, _opens):
-            started = started or clock.parse(record.get("timestamp"))
+        for _, record in jsonl.records_oldest_first(first, skipped, _may_open):
+            started = started or clock.parse_time(record.get("timestamp"))
             if record.get("type") == "user":
                 message = message or record
-                prompt = prompt or _prompt(record)
+                prompt = prompt or _read_prompt(record)
             if prompt:
                 break
-        torn = _opens(first.data[first.data.rfind(b"\n") + 1 :][:400])
-        if prompt or first.whole or length >= (files.WINDOW_CAP if torn else 1 << 15):
+        is_cut = _may_open(first.data[first.data.rfind(b"\n") + 1 :][:400])
+        if prompt or first.is_whole or length >= (files.WINDOW_CAP if is_cut else 1 << 15):
             return message, started, prompt
         length *= 8
 
 
-def _opens(raw: bytes) -> bool:
+def _may_open(raw: bytes) -> bool:
     return b'"type":"user"' in raw[:400] or raw.startswith(b'{"type":"queue-operation"')
 
 
-def _prompt(record: jsonl.Record) -> str | None:
-    said = None if record.get("isSidechain") else user_line(record)
-    return words(record)[:PROMPT_CAP] if said is not None and said.note == "prompt" else None
+def _read_prompt(record: jsonl.Record) -> str | None:
+    line = None if record.get("isSidechain") else read_user_line(record)
+    return read_text(record)[:PROMPT_CAP] if line is not None and line.note == "prompt" else None
 
 
-def _last(piece: Piece, kind: bytes) -> tuple[int, jsonl.Record] | None:
-    """(where it ends, the last record of this type)."""
+def _find_last(piece: Piece, kind: bytes) -> tuple[int, jsonl.Record] | None:
+    """Return the end offset of the last record of this type, and the record."""
     start = piece.data.rfind(b'{"type":"' + kind + b'"', -files.WINDOW)
     end = piece.data.find(b"\n", start)
     if start < 0 or end < 0 or piece.data[start - 1 : start] not in (b"\n", b""):
         return None
-    record = jsonl.parse(piece.data[start:end])
+    record = jsonl.parse_record(piece.data[start:end])
     return None if record is None else (end, record)
 
 
-def _title(piece: Piece) -> str | None:
+def _read_title(piece: Piece) -> str | None:
     for kind, key in ((b"custom-title", "customTitle"), (b"ai-title", "aiTitle")):
-        found = _last(piece, kind)
-        if found is not None and (title := as_text(found[1].get(key))):
+        match = _find_last(piece, kind)
+        if match is not None and (title := as_text(match[1].get(key))):
             return title
     return None
 
 
-def _spent(piece: Piece) -> tuple[Tokens | None, float | None]:
-    """Totals, where they are totals: `cost-state` is cumulative but written only at an exit, so one
-    that a later reply has overtaken tells nothing."""
-    found = _last(piece, b"cost-state")
-    if found is None:
-        return (_summed(_replies(piece, 0)) if piece.whole else None), None
-    end, state = found
-    if any(True for _ in _replies(piece, end + 1)):
+def _read_usage(piece: Piece) -> tuple[Tokens | None, float | None]:
+    """Return total tokens and cost, if they are totals. `cost-state` is cumulative but written only at
+    an exit: after a later reply it is out of date."""
+    match = _find_last(piece, b"cost-state")
+    if match is None:
+        return (_sum_tokens(_read_replies(piece, 0)) if piece.is_whole else None), None
+    end, state = match
+    if any(True for _ in _read_replies(piece, end + 1)):
         return None, None
     usage = [as_dict(used) for used in as_dict(state.get("modelUsage")).values()]
     keys = ("inputTokens", "outputTokens", "cacheReadInputTokens", "cacheCreationInputTokens")
@@ -225,20 +233,20 @@ def _spent(piece: Piece) -> tuple[Tokens | None, float | None]:
     return Tokens(*(_sum(usage, key) for key in keys)), cost
 
 
-def _replies(piece: Piece, start: int) -> Iterator[jsonl.Record]:
-    """The model's own lines from there on. An aborted one is flushed after the cost-state."""
-    rest = Piece(piece.path, piece.data[start:], piece.offset + start, piece.size, piece.modified)
-    for _, record in jsonl.oldest_first(rest, jsonl.Tally(), _is_reply):
+def _read_replies(piece: Piece, start: int) -> Iterator[jsonl.Record]:
+    """Yield the model's lines from there on. An aborted one is flushed after the cost-state."""
+    rest = Piece(piece.path, piece.data[start:], piece.offset + start, piece.size, piece.mtime)
+    for _, record in jsonl.records_oldest_first(rest, jsonl.SkippedLines(), _is_reply):
         if not record.get("isAbortedMidStream"):
             yield record
 
 
 def _is_reply(raw: bytes) -> bool:
-    return b'"role":"assistant"' in raw and b'"model":"<synthetic>"' not in raw and _telling(raw)
+    return b'"role":"assistant"' in raw and b'"model":"<synthetic>"' not in raw and _may_matter(raw)
 
 
-def _summed(replies: Iterator[jsonl.Record]) -> Tokens:
-    """Each block's line repeats the usage of its whole message."""
+def _sum_tokens(replies: Iterator[jsonl.Record]) -> Tokens:
+    """Sum the usage of each message once: every block's line repeats it."""
     messages = (as_dict(record.get("message")) for record in replies)
     usage = {str(message.get("id")): as_dict(message.get("usage")) for message in messages}
     keys = ("input_tokens", "output_tokens", "cache_read_input_tokens", "cache_creation_input_tokens")
@@ -249,51 +257,17 @@ def _sum(usage: list[jsonl.Record], key: str) -> int:
     return sum(n for used in usage if isinstance(n := used.get(key), int))
 
 
-def _model(record: jsonl.Record) -> str | None:
+def _read_model(record: jsonl.Record) -> str | None:
     if record.get("type") != "assistant" or record.get("isSidechain"):
         return None
     model = as_text(as_dict(record.get("message")).get("model"))
     return None if model == SYNTHETIC else model
 
 
-def _directory(first: object, last: object) -> str | None:
-    """Where it works: `cwd` follows a `cd` inside the project, which is no move; a resume elsewhere
-    is one."""
-    began, now = as_text(first), as_text(last)
-    if began and now and not f"{now}/".startswith(began.rstrip("/") + "/"):
-        return now
-    return began or now
-
-
-# where it is
-
-
-def find(root: str, session_id: str, cwd: str | None, look: Look) -> str | None:
-    """By id. A session resumed in another directory goes on in its first one's file."""
-    projects, name = f"{root}/projects", f"{session_id}.jsonl"
-    near = f"{projects}/{slug(cwd)}/{name}" if cwd else ""
-    if near and look.status(near) is not None:
-        return near
-    paths = (f"{projects}/{project}/{name}" for project in look.names(projects))
-    return next((path for path in paths if look.status(path) is not None), None)
-
-
-@lru_cache(512)  # the same few are asked for again and again
-def slug(path: str) -> str:
-    """The project directory's name for a working directory; two directories may share one."""
-    units = memoryview(path.encode("utf-16-le", "surrogatepass")).cast("H")
-    name = "".join(chr(unit) if unit < 128 and chr(unit).isalnum() else "-" for unit in units)
-    if len(name) <= 200:
-        return name
-    number = 0
-    for unit in units:  # Java's string hash, as a signed 32-bit number
-        number = (number * 31 + unit) & 0xFFFFFFFF
-    return f"{name[:200]}-{_base36(abs(number - (1 << 32) if number >> 31 else number))}"
-
-
-def _base36(number: int) -> str:
-    digits = ""
-    while number:
-        number, digit = divmod(number, 36)
-        digits = "0123456789abcdefghijklmnopqrstuvwxyz"[digit] + digits
-    return digits or "0"
+def _choose_directory(first: object, last: object) -> str | None:
+    """Return the session's directory. `cwd` follows a `cd` inside the project, which is not a move; a
+    resume elsewhere is one."""
+    old, new = as_text(first), as_text(last)
+    if old and new and not paths.is_inside(new, old):
+        return new
+    return old or new

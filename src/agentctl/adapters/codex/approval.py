@@ -1,10 +1,10 @@
-"""Whether Codex asks a person for approval. It writes nothing of it: all there is are a call without
-output, the processes below Codex, and the commands that a person has allowed before.
+"""Find out whether Codex asks the user for approval. Codex does not record that: there are only a call
+without output, the processes below Codex, and the rules with commands that the user has allowed.
 
-A command that leaves the sandbox is asked about unless a rule allows it, so with no process to run it
-Codex asks, once that has held for a second (`settled`). Of any other call (a patch, a command that Codex
-finds dangerous, a tool of an MCP server, which may itself ask the person) nobody can tell whether it is
-asked about, runs or is about to begin: then nothing is claimed.
+A command that leaves the sandbox needs approval unless a rule allows it. So Codex asks if no process
+runs the command for a second (`settle_wait`). For any other call (a patch, a command that Codex finds
+dangerous, a tool of an MCP server, which may ask the user itself) nothing shows whether it needs
+approval, runs or is about to begin: then nothing is claimed.
 """
 
 from __future__ import annotations
@@ -19,38 +19,39 @@ from agentctl.system import files
 from agentctl.system.proc import Process
 from agentctl.truth.look import Look
 from agentctl.truth.model import Evidence
-from agentctl.truth.observe import settled
+from agentctl.truth.observe import settle_wait
 
 MARKER = "CODEX_TOOL_CALL_ID"
-SLACK = 0.02  # seconds: the kernel tells a process's start in hundredths
+SLACK = 0.02  # seconds: the kernel gives a process's start in hundredths
 SHOWN = 200  # characters of a command
 ALLOWED = re.compile(rb'pattern\s*=\s*\[\s*\[?\s*"([^"]+)"[^)]*decision\s*=\s*"allow"')
 
 Progress = Literal["runs", "may run", "does not run"]
 
 
-def about(
+def find_approval(
     pending: Sequence[Call], owner: Process, rules: Iterable[str], open_turn: Evidence, look: Look
 ) -> tuple[Evidence, ...]:
-    """What takes the place of the open turn's own word; nothing: that word stands. `pending` is not
-    empty; `open_turn` is that word, not trusted."""
-    below = look.descendants(owner)
-    progress = [(call, _progress(call, below, look)) for call in pending]
+    """Return the evidence that replaces that of the open turn; empty: the turn's evidence stands.
+    `pending` is not empty; `open_turn` is the turn's evidence, not trusted."""
+    below = look.find_descendants(owner)
+    progress = [(call, _read_progress(call, below, look)) for call in pending]
     for call, state in progress:
-        if state == "does not run" and call.escalated and not _allowed(call, rules, look):
+        if state == "does not run" and call.is_escalated and not _is_allowed(call, rules, look):
             note = f"asks to run outside the sandbox, and no process runs it: {call.what[:SHOWN]}"
             place = f"{open_turn.address.rpartition('@')[0]}@{call.offset}"
-            asks = Evidence("waiting", place, "derived", call.at, "permission", note)
-            return (settled(asks, look.now),)
+            wait = Evidence("waiting", place, "derived", call.at, "permission", note)
+            return (settle_wait(wait, look.now),)
     if all(state == "runs" for _, state in progress):
         return ()
     what = next(call.what for call, state in progress if state != "runs")[:SHOWN]
     return (open_turn._replace(note=f"{open_turn.note}; may begin, or ask for permission: {what}"),)
 
 
-def _progress(call: Call, below: Sequence[Process], look: Look) -> Progress:
-    """A process without the marker may be the command, if it began since: `env -i` clears it, sudo's is
-    withheld. Or it is a person's own hook, which comes before the question."""
+def _read_progress(call: Call, below: Sequence[Process], look: Look) -> Progress:
+    """Return whether a process runs the call. A process without the marker that began since may be the
+    command (`env -i` clears the marker, sudo hides it), or a hook of the user, which runs before the
+    question."""
     state: Progress = "does not run"
     for process in below:
         try:
@@ -61,21 +62,21 @@ def _progress(call: Call, below: Sequence[Process], look: Look) -> Progress:
             marker = None
         if marker == call.id:
             return "runs"
-        if marker is None and (call.at is None or look.started_at(process) >= call.at - SLACK):
+        if marker is None and (call.at is None or look.find_start_time(process) >= call.at - SLACK):
             state = "may run"
     return state
 
 
-def _allowed(call: Call, rules: Iterable[str], look: Look) -> bool:
-    """Whether a rule may allow it: one whose first word is in the command, wherever."""
+def _is_allowed(call: Call, rules: Iterable[str], look: Look) -> bool:
+    """Return True if a rule may allow the call: its first word occurs in the command."""
     for directory in rules:
-        for name in look.names(directory):
+        for name in look.list_names(directory):
             try:
-                text = files.whole(f"{directory}/{name}").data
+                text = files.read_file(f"{directory}/{name}").data
             except Gone:
                 continue
             except SourceError as error:
-                look.unreadable(error)
+                look.report_unreadable(error)
                 return True
             if any(word.decode("utf-8", "replace") in call.what for word in ALLOWED.findall(text)):
                 return True

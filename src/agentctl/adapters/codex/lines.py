@@ -1,8 +1,8 @@
-"""What one line of a Codex rollout says.
+"""Read one line of a Codex rollout.
 
-Invariant: lines are told apart by their bytes and only the few that matter are parsed. That is safe
-because an unescaped quote never occurs inside a JSON string: `"type":"task_started"` is structure,
-whatever a prompt or a tool's output contains.
+Invariant: lines are distinguished by their bytes, and only the few that matter are parsed. That is safe
+because a JSON string never contains an unescaped quote: `"type":"task_started"` is structure, not part
+of a prompt or of a tool's output.
 """
 
 from __future__ import annotations
@@ -14,27 +14,27 @@ from agentctl.system.jsonl import as_dict, as_text
 from agentctl.truth.model import EntryPoint, Message, Tokens
 
 
-def message(offset: int, record: jsonl.Record) -> Message | None:
-    """What a record says, if it is something said: the response items, which every version has."""
+def to_message(offset: int, record: jsonl.Record) -> Message | None:
+    """Return the message of a response item, which every version writes; None for other records."""
     payload = as_dict(record.get("payload"))
     if record.get("type") != "response_item":
         return None
-    kind, at = payload.get("type"), clock.parse(record.get("timestamp"))
+    kind, at = payload.get("type"), clock.parse_time(record.get("timestamp"))
     if kind in ("function_call", "custom_tool_call"):
-        given = as_text(payload.get("arguments")) or as_text(payload.get("input")) or ""
-        return Message(str(offset), "tool", given, at, as_text(payload.get("name")))
-    text = joined(payload.get("content"))
+        arguments = as_text(payload.get("arguments")) or as_text(payload.get("input")) or ""
+        return Message(str(offset), "tool", arguments, at, as_text(payload.get("name")))
+    text = join_text(payload.get("content"))
     if kind != "message" or not text:
         return None
     if payload.get("role") == "assistant":
         return Message(str(offset), "assistant", text, at)
-    if payload.get("role") == "user" and typed(payload, text):
+    if payload.get("role") == "user" and is_typed(payload, text):
         return Message(str(offset), "user", text, at)
     return None
 
 
-def words(raw: bytes) -> tuple[bytes, bytes]:
-    """The record's type and, where it directly follows, its payload's."""
+def read_types(raw: bytes) -> tuple[bytes, bytes]:
+    """Return the record's type and, if it directly follows, that of its payload."""
     start = raw.find(b'"type":"') + 8
     if start < 8:
         return b"", b""
@@ -45,45 +45,45 @@ def words(raw: bytes) -> tuple[bytes, bytes]:
     return raw[start:end], raw[inner : raw.find(b'"', inner)]
 
 
-def field(raw: bytes, key: bytes) -> bytes | None:
+def read_field(raw: bytes, key: bytes) -> bytes | None:
     start = raw.find(key) + len(key)
     return raw[start : raw.find(b'"', start)] if start >= len(key) else None
 
 
-def moment(raw: bytes) -> float | None:
-    found = field(raw[:64], b'{"timestamp":"')
-    return clock.parse(found.decode("ascii", "replace")) if found else None
+def read_time(raw: bytes) -> float | None:
+    stamp = read_field(raw[:64], b'{"timestamp":"')
+    return clock.parse_time(stamp.decode("ascii", "replace")) if stamp else None
 
 
-def meta_of(raw: bytes) -> dict[str, Any]:
-    """session_meta without the instructions, which are the bulk of it and of no use here."""
-    before, cut, _ = raw.partition(b',"base_instructions":')
-    return (payload_of(before + b"}}") if cut else {}) or payload_of(raw)
+def read_meta(raw: bytes) -> dict[str, Any]:
+    """Return the session_meta without the instructions, which are most of it and not needed."""
+    head, is_cut, _ = raw.partition(b',"base_instructions":')
+    return (read_payload(head + b"}}") if is_cut else {}) or read_payload(raw)
 
 
-def payload_of(raw: bytes) -> dict[str, Any]:
-    return as_dict((jsonl.parse(raw) or {}).get("payload"))
+def read_payload(raw: bytes) -> dict[str, Any]:
+    return as_dict((jsonl.parse_record(raw) or {}).get("payload"))
 
 
-def said(payload: dict[str, Any]) -> str | None:
-    return as_text(payload.get("message")) or joined(as_dict(payload.get("item")).get("content"))
+def read_event_text(payload: dict[str, Any]) -> str | None:
+    return as_text(payload.get("message")) or join_text(as_dict(payload.get("item")).get("content"))
 
 
-def joined(content: Any) -> str | None:
+def join_text(content: Any) -> str | None:
     parts = content if isinstance(content, list) else ()
     return "\n".join(p["text"] for p in parts if isinstance(p, dict) and as_text(p.get("text"))) or None
 
 
-def typed(payload: dict[str, Any], text: str) -> bool:
-    """Whether a user-role text is a person's. Codex also says there what it wants the model to know."""
+def is_typed(payload: dict[str, Any], text: str) -> bool:
+    """Return True if the user typed the text. Codex also adds texts for the model in this role."""
     kinds = as_dict(payload.get("internal_chat_message_metadata_passthrough")).get("content_item_kinds")
     if isinstance(kinds, list):
         return "user.text" in kinds
-    return not text.lstrip().startswith(("<", "# AGENTS.md"))  # older versions do not tell
+    return not text.lstrip().startswith(("<", "# AGENTS.md"))  # older versions do not say
 
 
-def tokens_of(payload: dict[str, Any]) -> Tokens | None:
-    """Totals of the thread; `info` is null after a failed request."""
+def read_tokens(payload: dict[str, Any]) -> Tokens | None:
+    """Return the totals of the thread; `info` is null after a failed request."""
     total = as_dict(as_dict(payload.get("info")).get("total_token_usage"))
     if not total:
         return None
@@ -91,8 +91,8 @@ def tokens_of(payload: dict[str, Any]) -> Tokens | None:
     return Tokens(*(v if isinstance(v := total.get(name), int) else None for name in names))
 
 
-def entry_point_of(meta: dict[str, Any]) -> EntryPoint | None:
-    """How it was first started. `source` is "vscode" for every thread of a daemon: not telling."""
+def read_entry_point(meta: dict[str, Any]) -> EntryPoint | None:
+    """Return how the thread was first started. `source` is "vscode" for every thread of a daemon."""
     if meta.get("originator") == "codex_exec" or meta.get("source") == "exec":
         return "headless"
     if meta.get("originator") == "codex-tui" or meta.get("source") == "cli":

@@ -1,8 +1,8 @@
-"""How Codex is started, gone on with and ended.
+"""How to start, resume and stop Codex.
 
-`codex exec` with the prompt on standard input (`-`): an argument ends at 128 KiB and shows in `ps`.
-It tells its thread on standard output before it does anything else. All options stand before `resume`,
-which knows neither -C nor -s itself. A thread has no name that `exec` could give it.
+`codex exec` reads the prompt from standard input (`-`): an argument is limited to 128 KiB and shows in
+`ps`. It prints its thread's id before it does anything else. All options stand before `resume`, which
+knows neither -C nor -s itself. `exec` cannot name a thread.
 """
 
 from __future__ import annotations
@@ -13,75 +13,87 @@ import tomllib
 from collections.abc import Iterator
 from signal import SIGINT, SIGTERM
 
-from agentctl.adapters.codex.argv import invocation
-from agentctl.adapters.plans import Command, LaunchRequest, StopPlan
-from agentctl.adapters.roots import codex_root
+from agentctl.adapters.codex import agent
+from agentctl.adapters.codex.argv import parse_invocation
+from agentctl.adapters.codex.places import codex_root
+from agentctl.adapters.plans import Command, LaunchRequest, StopPlan, resume_directory, resume_root
 from agentctl.errors import Refused, SourceError, UsageError
 from agentctl.system import files, jsonl
 from agentctl.system.jsonl import Record, as_dict
 from agentctl.truth.look import Environ
 from agentctl.truth.model import Observation
 
-LONGEST = 128 * 1024 - 1  # bytes of one argument, by the kernel
-AUTOMATIC = "approve-for-me"  # the one mode that is a switch; the others are sandboxes
+ARGUMENT_CAP = 128 * 1024 - 1  # bytes: the kernel's limit for one argument
+AUTOMATIC = "approve-for-me"  # a switch; the other modes are sandboxes
 WORKTREE = "/.git/worktrees/"
-# They would make it work in another directory than the one that is locked, or keep no thread.
-OURS = frozenset({"-C", "--cd", "--ephemeral"})
+# These options would make Codex work in another directory than the locked one, or keep no thread.
+RESERVED = frozenset({"-C", "--cd", "--ephemeral"})
 
-# A missing key shows 40 ms after the thread, a refused one after a round trip to the server.
-SETTLES = 1.0
+# Without a key Codex fails 40 ms after it printed the id, with a wrong key after a server round trip.
+SETTLE_TIME = 1.0
 
 
 def launch(request: LaunchRequest) -> Command:
-    words = ("codex", "exec", *_options(request, request.cwd), "-")
-    return Command(words, request.cwd, _prompt(request), announced=announced, settles=SETTLES)
-
-
-def resume(seen: Observation, request: LaunchRequest) -> Command:
-    """Always by its UUID, and the announcement is compared: a name that Codex does not know starts a
-    new thread without a word."""
-    session_id, cwd = seen.session_id or "", seen.facts.cwd or request.cwd
-    if "/archived_sessions/" in (seen.transcript or ""):
-        raise Refused(f"{session_id} is archived", f"codex unarchive {session_id}")
-    if not os.path.isdir(cwd):
-        raise Refused(f"its directory is gone: {cwd}", "make it again, or start a new session")
-    # else it goes on with the configured model, and complains of the change
-    request = request._replace(model=request.model or seen.facts.model)
-    words = ("codex", "exec", *_options(request, cwd), "resume", session_id, "-")
-    home = tuple(_home(seen, request.environ))
     return Command(
-        words, cwd, _prompt(request), home, announced=announced, settles=SETTLES, expected=session_id
+        argv=("codex", "exec", *_options(request, request.cwd), "-"),
+        cwd=request.cwd,
+        stdin=request.prompt_bytes(),
+        read_id=read_id,
+        settle_time=SETTLE_TIME,
     )
 
 
-def stop_plan(seen: Observation) -> StopPlan:
-    """At SIGINT an exec closes its turn, ends its tools and gives the thread back. At SIGTERM it does
-    none of these. The interactive one dies of either at once."""
-    session_id = seen.session_id or ""
-    # of a sub-agent's tools, the first names the thread that a person began
+def resume(observation: Observation, request: LaunchRequest) -> Command:
+    """Return the command that continues the thread by its UUID. `launch` compares the printed id: Codex
+    silently starts a new thread if it does not know the name."""
+    session_id = observation.session_id or ""
+    if "/archived_sessions/" in (observation.transcript or ""):
+        raise Refused(f"{session_id} is archived", f"codex unarchive {session_id}")
+    cwd = resume_directory(observation, request)
+    # Without a model Codex would take the configured one, and complain of the change.
+    request = request._replace(model=request.model or observation.facts.model)
+    return Command(
+        argv=("codex", "exec", *_options(request, cwd), "resume", session_id, "-"),
+        cwd=cwd,
+        stdin=request.prompt_bytes(),
+        set=resume_root(observation, request, agent.ROOT, "/sessions/"),
+        read_id=read_id,
+        settle_time=SETTLE_TIME,
+        expected_id=session_id,
+    )
+
+
+def stop_plan(observation: Observation) -> StopPlan:
+    """At SIGINT `exec` closes its turn, ends its tools and releases the thread. At SIGTERM it does none
+    of these. The interactive Codex dies of either at once."""
+    session_id = observation.session_id or ""
+    # In the environment of a sub-agent's tools, the first variable names the thread that the user began.
     markers = (("CODEX_SESSION_ID", session_id), ("CODEX_THREAD_ID", session_id))
-    if seen.owner is None or (call := invocation(seen.owner.argv)).role != "app-server":
+    if (
+        observation.owner is None
+        or (call := parse_invocation(observation.owner.argv)).role != "app-server"
+    ):
         return StopPlan(((SIGINT, 5.0), (SIGTERM, 3.0)), markers)
-    pid = seen.owner.pid
-    if call.serves:
-        why = f"it runs in Codex's daemon, pid {pid}, which other threads share"
+    pid = observation.owner.pid
+    if call.is_daemon:
+        reason = f"it runs in Codex's daemon, pid {pid}, which other threads share"
         instead = f"codex resume {session_id}, then Esc; `codex app-server daemon stop` ends them all"
     else:
-        why = f"it runs in an app server, pid {pid}, that an editor or another program started"
+        reason = f"it runs in an app server, pid {pid}, that an editor or another program started"
         instead = "interrupt it there"
-    return StopPlan((), markers, why, instead)
+    return StopPlan((), markers, reason, instead)
 
 
-def announced(line: bytes) -> str | None:
-    """`{"type":"thread.started","thread_id":"…"}`"""
-    told = (jsonl.parse(line) or {}) if b'"thread.started"' in line else {}
-    thread = told.get("thread_id")
-    return thread if told.get("type") == "thread.started" and isinstance(thread, str) else None
+def read_id(line: bytes) -> str | None:
+    """Return the id from `{"type":"thread.started","thread_id":"…"}`."""
+    event = (jsonl.parse_record(line) or {}) if b'"thread.started"' in line else {}
+    thread = event.get("thread_id")
+    return thread if event.get("type") == "thread.started" and isinstance(thread, str) else None
 
 
 def _options(request: LaunchRequest, cwd: str) -> Iterator[str]:
-    # first: `-i FILE…` takes every word up to the next option, our `-` too
-    yield from request.passed_on(OURS)
+    # First: `-i FILE…` takes every word up to the next option, and would take our `-`.
+    yield from request.native_words(RESERVED)
     yield from ("--json", "--skip-git-repo-check", "-C", cwd)
     if request.model is not None:
         yield from ("-m", request.model)
@@ -98,15 +110,15 @@ def _options(request: LaunchRequest, cwd: str) -> Iterator[str]:
 
 
 def _trust(cwd: str, config: Record) -> Iterator[str]:
-    """Codex trusts a repository that it may write to, and puts that into config.toml: from then on
-    every run may write there. This says the same for one run. What a person has decided stands."""
+    """Yield the options that trust the repository for this run only. Codex would record its trust in
+    config.toml, and from then on every run might write there. The user's own setting wins."""
     repository = _repository(cwd)
     if repository and not {cwd, repository} & as_dict(config.get("projects")).keys():
         yield from ("-c", f'projects={{{_toml(cwd)}={{trust_level="trusted"}}}}')
 
 
 def _repository(cwd: str) -> str | None:
-    """The main checkout that this directory belongs to: that is what trust is noted of."""
+    """Return the main checkout that this directory belongs to: Codex records trust for that."""
     directory = cwd
     while not os.path.exists(f"{directory}/.git"):
         above = os.path.dirname(directory)
@@ -114,47 +126,35 @@ def _repository(cwd: str) -> str | None:
             return None
         directory = above
     try:
-        link = os.fsdecode(files.whole(f"{directory}/.git").data)
-    except SourceError:  # a directory: no worktree
+        link = os.fsdecode(files.read_file(f"{directory}/.git").data)
+    except SourceError:  # a directory: not a worktree
         return directory
-    pointed, worktree, _ = link.removeprefix("gitdir: ").partition(WORKTREE)
-    return pointed if worktree else directory
+    checkout, is_worktree, _ = link.removeprefix("gitdir: ").partition(WORKTREE)
+    return checkout if is_worktree else directory
 
 
 def _instructions(text: str, config: Record) -> Iterator[str]:
-    """Beside the model's own instructions, and after the person's, which `-c` would replace."""
-    own = config.get("developer_instructions")
-    whole = f"{own}\n\n{text}" if isinstance(own, str) and own else text
+    """Yield the options that add a text to the user's instructions, which `-c` alone would replace."""
+    configured = config.get("developer_instructions")
+    whole = f"{configured}\n\n{text}" if isinstance(configured, str) and configured else text
     argument = f"developer_instructions={_toml(whole)}"
-    if len(os.fsencode(argument)) > LONGEST:
+    if len(os.fsencode(argument)) > ARGUMENT_CAP:
         raise UsageError(
-            f"a system prompt of {len(text)} characters is too long for Codex, which takes it as one "
-            "argument",
+            f"the system prompt is too long for one argument of Codex: {len(text)} characters",
             "put it into AGENTS.md, or into the prompt",
         )
     yield from ("-c", argument)
 
 
 def _toml(text: str) -> str:
-    """A TOML string. What is no TOML Codex takes as it stands, quotes and all, without a word."""
+    """Return a TOML string. Codex would silently take invalid TOML literally, with its quotes."""
     return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 
 def _config(environ: Environ) -> Record:
-    """A person's own settings. Where they cannot be read, Codex is going to say so itself."""
+    """Return the user's settings; empty if they cannot be read: Codex reports that itself."""
     root = codex_root(environ)
     try:
-        return tomllib.loads(files.whole(f"{root}/config.toml").data.decode()) if root else {}
+        return tomllib.loads(files.read_file(f"{root}/config.toml").data.decode()) if root else {}
     except (SourceError, ValueError):
         return {}
-
-
-def _home(seen: Observation, environ: Environ) -> Iterator[tuple[str, str]]:
-    """The thread may be in another CODEX_HOME than ours."""
-    root, below, _ = (seen.transcript or "").partition("/sessions/")
-    if below and root != codex_root(environ):
-        yield "CODEX_HOME", root
-
-
-def _prompt(request: LaunchRequest) -> bytes:
-    return request.prompt.encode(errors="surrogateescape")

@@ -1,14 +1,17 @@
-"""What an `opencode` command line says, and which sessions it can be running.
+"""Read an `opencode` command line, and decide which sessions its process may run.
 
-Directory and time tell, and what kind of session it is: `opencode run` marks those it creates.
+Directory, time and the kind of session decide: `opencode run` marks the sessions that it creates.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Literal, NamedTuple
+from itertools import takewhile
+from typing import Literal
 
+from agentctl.adapters.argv import split
 from agentctl.adapters.opencode.db import Row
+from agentctl.named_tuple import NamedTuple
 from agentctl.system.proc import Process
 from agentctl.truth.look import Look
 
@@ -20,69 +23,69 @@ SESSIONLESS = frozenset({
     "completion", "mcp", "debug", "providers", "auth", "agent", "upgrade", "uninstall", "models",
     "stats", "export", "import", "pr", "session", "plugin", "plug", "db",
 })  # fmt: skip
-LISTENING = ("--port", "--hostname", "--mdns")  # with these, a TUI serves others too
+LISTENING = ("--port", "--hostname", "--mdns")  # with these a TUI is a server, too
 # Options before a subcommand or prompt that take the next word.
 VALUED = frozenset({
     "--log-level", "--port", "--hostname", "--mdns-domain", "--cors", "-m", "--model", "-s", "--session",
     "--prompt", "--agent", "--replay-limit", "--command", "--format", "-f", "--file", "--title",
     "--attach", "-p", "--password", "-u", "--username", "--dir", "--variant",
 })  # fmt: skip
-# A start is known to 10 ms. A session appears a second after its process: more slack would only claim
-# the sessions of the process before.
+# Seconds. A process's start is known to 10 ms, and its session appears a second later: more slack would
+# only claim the sessions of an earlier process.
 SLACK = 0.1
 
 
 class Call(NamedTuple):
     process: Process
-    started: float
+    started_at: float
     kind: Kind
     command: str  # the subcommand; "" for the TUI
-    session: str | None  # that argv names as the one to go on with
-    source: str | None  # that argv names as the one to fork
-    continues: bool  # with the last one, whichever that is
-    marks: bool  # marks the sessions it creates as headless
-    either: bool  # creates marked and unmarked ones
-    given: bool  # a prompt to begin with
-    attended: bool = True  # somebody can answer what it asks: `run` refuses by itself
+    session: str | None  # that argv names to continue
+    fork_of: str | None  # the session that argv names to fork
+    continues_last: bool  # the last session of the directory
+    marks_headless: bool  # the sessions that it creates
+    creates_both: bool  # marked and unmarked sessions
+    has_prompt: bool  # on the command line
+    is_attended: bool = True  # the user can answer its questions; `run` refuses them by itself
 
     def may_run(self, row: Row) -> bool:
-        """Same directory, and created or written by something that could be this process."""
-        if row.directory != self.process.cwd or row.updated < self.started - SLACK:
+        """Return True if the session is in the same directory and this process may have written it."""
+        if row.directory != self.process.cwd or row.updated < self.started_at - SLACK:
             return False
-        if row.id == self.source:
+        if row.id == self.fork_of:
             return False
-        if row.created >= self.started - SLACK:
-            goes_on = self.continues and self.kind == "run"  # a TUI can begin another one later
-            return self.either or (row.headless == self.marks and not goes_on)
-        return self.kind != "run" or self.continues
+        if row.created >= self.started_at - SLACK:
+            goes_on = self.continues_last and self.kind == "run"  # a TUI may begin another session later
+            return self.creates_both or (row.is_headless == self.marks_headless and not goes_on)
+        return self.kind != "run" or self.continues_last
 
     def address(self) -> str:
         return self.process.identity.address
 
 
 def read_call(process: Process, look: Look) -> Call:
-    command, options = _words(process.argv)
+    command, options = _split_argv(process.argv)
     session = options.get("--session") or options.get("-s") or None
-    fork = "--fork" in options
-    run = command in ("run", "github")
-    interactive = bool({"-i", "--interactive"} & options.keys())
+    is_fork = "--fork" in options
+    is_run = command in ("run", "github")
+    is_interactive = bool({"-i", "--interactive"} & options.keys())
     return Call(
-        process,
-        look.started_at(process),
-        _kind(command, options),
-        command,
-        None if fork else session,
-        session if fork else None,
-        not fork and bool({"-c", "--continue"} & options.keys()),
-        run,
-        fork or command == "github" or (run and interactive),
-        "--prompt" in options,
-        not run or interactive,
+        process=process,
+        started_at=look.find_start_time(process),
+        kind=_kind(command, options),
+        command=command,
+        session=None if is_fork else session,
+        fork_of=session if is_fork else None,
+        continues_last=not is_fork and bool({"-c", "--continue"} & options.keys()),
+        marks_headless=is_run,
+        creates_both=is_fork or command == "github" or (is_run and is_interactive),
+        has_prompt="--prompt" in options,
+        is_attended=not is_run or is_interactive,
     )
 
 
-def kind_of(argv: Sequence[str]) -> Kind:
-    return _kind(*_words(argv))
+def read_kind(argv: Sequence[str]) -> Kind:
+    return _kind(*_split_argv(argv))
 
 
 def _kind(command: str, options: Mapping[str, str]) -> Kind:
@@ -97,21 +100,9 @@ def _kind(command: str, options: Mapping[str, str]) -> Kind:
     return "server" if any(option in options for option in LISTENING) else "tui"
 
 
-def _words(argv: Sequence[str]) -> tuple[str, dict[str, str]]:
-    """(subcommand, options): the first bare word is the subcommand, if it is one."""
-    command, options, words = "", {}, list(argv[:0:-1])
-    bare = 0
-    while words:
-        word = words.pop()
-        if word == "--":
-            break
-        if not word.startswith("-"):
-            command = word if not bare else command
-            bare += 1
-            continue
-        name, given, value = word.partition("=")
-        if not given and name in VALUED and words and not words[-1].startswith("-"):
-            value = words.pop()
-        options[name] = value
-    known = command in SERVERS or command in SESSIONLESS or command in ("run", "github", "attach")
-    return command if known else "", options  # else it is the TUI's [project]
+def _split_argv(argv: Sequence[str]) -> tuple[str, dict[str, str]]:
+    """Return subcommand and options. The first bare word is the subcommand, or the TUI's [project]."""
+    words, options = split(list(takewhile("--".__ne__, argv[1:])), VALUED)
+    command = words[0] if words else ""
+    is_command = command in SERVERS | SESSIONLESS | {"run", "github", "attach"}
+    return command if is_command else "", dict(options)

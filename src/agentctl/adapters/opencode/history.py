@@ -1,9 +1,8 @@
-"""Sessions of an OpenCode database that no process runs.
+"""Observe the sessions of an OpenCode database that no process runs.
 
-To ask SQLite for a thousand of them costs a good part of a long list; that nobody has committed
-anything since we last asked costs three looks at files. So what the database said is remembered as long
-as it can say nothing else. What its sessions are is not: whether a process may run one is asked anew
-each time, and only then is one of the two turns chosen.
+Querying a thousand sessions takes a good part of a long list; checking that the database is unchanged
+takes three calls of stat. So rows are cached until the database changes. The status is not cached: each
+look checks which process may run a session, and then chooses one of the two stored turns.
 """
 
 from __future__ import annotations
@@ -12,36 +11,37 @@ from collections.abc import Iterable, Iterator
 from functools import partial
 from typing import Any
 
-from agentctl.adapters.base import Wanted
+from agentctl.adapters.base import HistoryQuery
 from agentctl.adapters.opencode import db as database
+from agentctl.adapters.opencode.db import SessionReader, address
 from agentctl.adapters.opencode.log import Last, Log
-from agentctl.adapters.opencode.places import made
-from agentctl.adapters.opencode.words import Words, address
+from agentctl.adapters.opencode.places import check_complete
 from agentctl.errors import SourceError
 from agentctl.system import files
 from agentctl.system.proc import Process
-from agentctl.system.sqlite import Database, stamp
+from agentctl.system.sqlite import Database, read_stamp
 from agentctl.truth.look import Look
-from agentctl.truth.model import Evidence, Facts, Observation, Turn
-from agentctl.truth.plain import pack, unpack
+from agentctl.truth.model import Evidence, Facts, Observation, Turn, pack_facts, unpack_facts
 
-# Of one session, as plain values: when its row was written (ms), its id, its facts, its last message,
-# the turn that this tells of if its process is gone, and the turn if that is not certain.
-Said = tuple[float, str, tuple[Any, ...], str | None, tuple[Any, ...] | None, tuple[Any, ...] | None]
-Known = tuple[str, Facts, str | None, tuple[Any, ...] | None, tuple[Any, ...] | None]
+# One session as plain values: when its row was written (ms), id, facts, last message, the turn if its
+# process is gone, and the turn if that is uncertain.
+StoredSession = tuple[
+    float, str, tuple[Any, ...], str | None, tuple[Any, ...] | None, tuple[Any, ...] | None
+]
+KnownSession = tuple[str, Facts, str | None, tuple[Any, ...] | None, tuple[Any, ...] | None]
 
 
-def history(look: Look, path: str, wanted: Wanted) -> Iterator[Observation]:
+def observe_history(look: Look, path: str, query: HistoryQuery) -> Iterator[Observation]:
     try:
-        uid = files.status(path).st_uid
-        found = _remembered(look, path, wanted)
+        uid = files.read_status(path).st_uid
+        sessions = _read_cached(look, path, query)
     except SourceError as error:
-        look.unreadable(error)
+        look.report_unreadable(error)
         return
-    log = Log.read(look, look.loose)
-    for session_id, facts, message_id, turn, unsure in found:
+    log = Log.read(look, look.unbound_processes)
+    for session_id, facts, message_id, turn, open_turn in sessions:
         last = Last(session_id, message_id, facts.last_activity_at or look.now, None)
-        owner = look.unowned(
+        owner = look.find_evidence_without_owner(
             facts.last_activity_at,
             partial(_may_run, log, last),
             path=path,
@@ -49,10 +49,10 @@ def history(look: Look, path: str, wanted: Wanted) -> Iterator[Observation]:
             began=facts.started_at,
             turn_open=turn is not None and turn[0] != "idle",
         )
-        told = turn if owner.claim == "gone" else unsure
+        chosen_turn = turn if owner.claim == "gone" else open_turn
         evidence: tuple[Evidence, ...] = (owner,)
-        if told is not None:
-            claim, detail, at, _, note = told
+        if chosen_turn is not None:
+            claim, detail, at, _, note = chosen_turn
             where = address(path, session_id, message_id)
             evidence = (owner, Evidence(claim, where, "journal", at, detail, note))
         yield Observation(look.adapter, session_id, evidence, facts, None, path)
@@ -62,39 +62,44 @@ def _may_run(log: Log, last: Last, process: Process) -> bool:
     return not log.rules_out(process, last)
 
 
-def _remembered(look: Look, path: str, wanted: Wanted) -> list[Known]:
-    memory, now = look.memory, stamp(path) if look.memory is not None else None
-    if memory is None or now is None or wanted.id_prefix:
-        return _known(_read(look, path, wanted))
-    since, (mark, changed) = round(wanted.since * 1000), now
+def _read_cached(look: Look, path: str, query: HistoryQuery) -> list[KnownSession]:
+    cache, stamp = look.cache, read_stamp(path) if look.cache is not None else None
+    if cache is None or stamp is None or query.id_prefix:
+        return _unpack(_read(look, path, query))
+    since, (version, changed_at) = round(query.since * 1000), stamp
     try:
-        asked, said = memory.recall(path, mark)
-        if asked <= since:  # else there may be more than we had asked for
-            return _known(one for one in said if one[0] >= since)
-    except (TypeError, ValueError):  # nothing known, or not what we remembered
+        cached_since, sessions = cache.recall(path, version)
+        if cached_since <= since:  # else the cache may lack older sessions
+            return _unpack(one for one in sessions if one[0] >= since)
+    except (TypeError, ValueError):  # nothing cached, or in another format
         pass
-    before = look.complaints
-    said = _read(look, path, wanted)
-    if look.complaints == before:  # what has a problem is read, and told, again
-        memory.remember(path, mark, changed, (since, said))
-    return _known(said)
+    problem_count = look.problem_count
+    sessions = _read(look, path, query)
+    if look.problem_count == problem_count:  # else the next look reads and reports it again
+        cache.remember(path, version, changed_at, (since, sessions))
+    return _unpack(sessions)
 
 
-def _read(look: Look, path: str, wanted: Wanted) -> list[Said]:
-    with Database(made(path)) as db:
-        rows = database.everything(db, wanted.since, wanted.id_prefix)
-        words = Words(path, db, rows, look, live=False)
-    said: list[Said] = []
+def _read(look: Look, path: str, query: HistoryQuery) -> list[StoredSession]:
+    with Database(check_complete(path)) as db:
+        rows = database.read_rows_since(db, query.since, query.id_prefix)
+        reader = SessionReader(path, db, rows, look, is_live=False)
+    sessions: list[StoredSession] = []
     for row in rows:
-        turn = _plain(words.turn(look, row, gone=True))
-        unsure = _plain(words.turn(look, row, gone=False)) if row.between_steps else turn
-        said.append((row.touched, row.id, pack(words.facts(row)), row.message_id, turn, unsure))
-    return said
+        turn = _to_plain(reader.turn(look, row, is_gone=True))
+        open_turn = _to_plain(reader.turn(look, row, is_gone=False)) if row.is_between_steps else turn
+        sessions.append(
+            (row.touched, row.id, pack_facts(reader.facts(row)), row.message_id, turn, open_turn)
+        )
+    return sessions
 
 
-def _plain(turn: Turn | None) -> tuple[Any, ...] | None:
+def _to_plain(turn: Turn | None) -> tuple[Any, ...] | None:
     return None if turn is None else tuple(turn)
 
 
-def _known(said: Iterable[Said]) -> list[Known]:
-    return [(id_, unpack(facts), message, turn, unsure) for _, id_, facts, message, turn, unsure in said]
+def _unpack(sessions: Iterable[StoredSession]) -> list[KnownSession]:
+    return [
+        (id_, unpack_facts(facts), message, turn, open_turn)
+        for _, id_, facts, message, turn, open_turn in sessions
+    ]

@@ -1,8 +1,8 @@
-"""How OpenCode is started, gone on with and ended.
+"""How to start, resume and stop OpenCode.
 
-`opencode run` with the prompt on standard input, where it is taken as it is: as an argument it would
-get quotes. Its log, on standard error, names the session when it is made; its output names it only
-with the model's first word. It believes PWD rather than its working directory.
+`opencode run` takes the prompt from standard input as it is; as an argument the prompt would get quotes.
+The log, on standard error, names the session as soon as it exists; the output names it only with the
+model's first word. OpenCode believes PWD rather than its working directory.
 """
 
 from __future__ import annotations
@@ -13,28 +13,29 @@ import re
 from collections.abc import Iterator
 from signal import SIGTERM
 
-from agentctl.adapters.opencode.argv import kind_of
+from agentctl.adapters.opencode.argv import read_kind
 from agentctl.adapters.opencode.places import usual_database
-from agentctl.adapters.plans import Command, LaunchRequest, StopPlan
+from agentctl.adapters.plans import Command, LaunchRequest, ReadId, StopPlan, resume_directory
 from agentctl.errors import Refused, UsageError
 from agentctl.system import jsonl
 from agentctl.truth.look import Environ
 from agentctl.truth.model import Observation
 
-# The log at its usual level, whatever the person's settings say: else the lines we need are missing.
-QUIETLY = ("--format", "json", "--print-logs", "--log-level", "INFO")
+# The log at its usual level in spite of the user's settings: else lines that we read are missing.
+OUTPUT = ("--format", "json", "--print-logs", "--log-level", "INFO")
 ID = r"(?P<id>ses_\w+)"
-# A session that a sub-agent gets has a parent.
-MADE = re.compile(
+# The session of a sub-agent has a parent.
+CREATED = re.compile(
     rf"timestamp=\S+ level=INFO run=\w+ message=created id={ID} .*parentID=undefined".encode()
 )
-GOES_ON = re.compile(rf"timestamp=\S+ level=INFO run=\w+ message=loop session\.id={ID} ".encode())
+RESUMED = re.compile(rf"timestamp=\S+ level=INFO run=\w+ message=loop session\.id={ID} ".encode())
 INSTRUCTIONS = "instructions.md"
 SETTINGS = "OPENCODE_CONFIG_CONTENT"
-# A model or a provider that there is not: the error came 0.9 to 2.0 s after the session.
-SETTLES = 2.5
-# They would make it go on with another session, in another directory, or in a process that is not ours.
-OURS = frozenset({
+# With an unknown model or provider the error came 0.9 to 2.0 s after the session.
+SETTLE_TIME = 2.5
+# These options would make OpenCode continue another session, work in another directory, or in a process
+# that is not ours.
+RESERVED = frozenset({
     "--session", "-s", "--continue", "-c", "--fork", "--attach", "--dir", "--format",
     "--interactive", "-i",
 })  # fmt: skip
@@ -42,119 +43,105 @@ MODES = {"plan": ("--agent", "plan"), "auto": ("--auto",)}
 
 
 def launch(request: LaunchRequest) -> Command:
-    title = (
-        (f"--title={request.name}",) if request.name else ()
-    )  # one word: a name may begin with a dash
-    return Command(
-        ("opencode", "run", *_options(request), *title),
-        request.cwd,
-        _prompt(request),
-        (("PWD", os.path.realpath(request.cwd)),),
-        extended=tuple(_instructed(request)),
-        announced=made,
-        files=_instructions(request),
-        settles=SETTLES,
-        creates=usual_database(request.environ),
+    title = (f"--title={request.name}",) if request.name else ()  # one word: it may begin with a dash
+    command = _command(request, read_created, *title)
+    return command._replace(
+        set=(("PWD", os.path.realpath(request.cwd)),), creates=usual_database(request.environ)
     )
 
 
-def resume(seen: Observation, request: LaunchRequest) -> Command:
-    """In the session's directory as it is written down: started with any other PWD it does the work,
-    prints nothing and never ends. That an id is in its arguments proves nothing: it says so itself
-    when it has found the session and begins."""
-    session_id, cwd = seen.session_id or "", seen.facts.cwd or request.cwd
-    if (seen.transcript or "").endswith(".json"):
+def resume(observation: Observation, request: LaunchRequest) -> Command:
+    """Return the command that continues the session in its recorded directory. With any other PWD
+    OpenCode does the work, prints nothing and never ends. An id among the arguments proves nothing, so
+    `launch` waits for the log line of the found session."""
+    session_id, transcript = observation.session_id or "", observation.transcript
+    if (transcript or "").endswith(".json"):
         raise Refused(
             f"{session_id} is from before OpenCode 1.2, which kept no database",
             "start OpenCode 1.2 once by hand: it takes the old sessions over",
         )
-    if not os.path.isdir(cwd):
-        raise Refused(
-            f"its directory is gone: {cwd}", "OpenCode goes on with it nowhere else: make it again"
-        )
-    return Command(
-        ("opencode", "run", *_options(request), "--session", session_id),
-        cwd,
-        _prompt(request),
-        (("PWD", cwd), *_database(seen, request.environ)),
-        extended=tuple(_instructed(request)),
-        announced=goes_on,
-        files=_instructions(request),
-        settles=SETTLES,
-        expected=session_id,
+    cwd = resume_directory(observation, request)
+    command = _command(request._replace(cwd=cwd), read_resumed, "--session", session_id)
+    return command._replace(
+        set=(("PWD", cwd), *_database_setting(transcript, request.environ)), expected_id=session_id
     )
 
 
-def stop_plan(seen: Observation) -> StopPlan:
-    """`run` dies of any signal and writes nothing; the interactive one closes its turn at SIGTERM. The
-    commands that either has started live on, and name it in their environment."""
+def _command(request: LaunchRequest, read_id: ReadId, *words: str) -> Command:
+    return Command(
+        argv=("opencode", "run", *_options(request), *words),
+        cwd=request.cwd,
+        stdin=request.prompt_bytes(),
+        override=tuple(_instructions_setting(request)),
+        read_id=read_id,
+        files=request.system_prompt_files(INSTRUCTIONS),
+        settle_time=SETTLE_TIME,
+    )
+
+
+def stop_plan(observation: Observation) -> StopPlan:
+    """`run` dies of any signal and records nothing; the interactive OpenCode closes its turn at SIGTERM.
+    The commands that either has started live on, and have its pid in their environment."""
     plan = StopPlan(((SIGTERM, 5.0),), pid_markers=("OPENCODE_PID",))
-    if seen.owner is None or kind_of(seen.owner.argv) != "server":
+    owner = observation.owner
+    if owner is None or read_kind(owner.argv) != "server":
         return plan
-    # for who asks for the whole server: nothing tells the commands of one session from another's
+    # The signals stay, for those who stop the whole server: a command does not show its session.
     return plan._replace(
-        refusal=f"it runs in an OpenCode server, pid {seen.owner.pid}, which serves other sessions too",
-        instead=f"abort it there: POST /session/{seen.session_id}/abort, or Esc twice in "
+        refusal=f"it runs in an OpenCode server, pid {owner.pid}, which serves other sessions too",
+        instead=f"abort it there: POST /session/{observation.session_id}/abort, or Esc twice in "
         "`opencode attach`",
     )
 
 
-def made(line: bytes) -> str | None:
-    """The session that `run` makes, by its log; else by its output, which tells of failures too."""
-    return _told(MADE, line)
+def read_created(line: bytes) -> str | None:
+    """Return the session that `run` creates, from its log or its output, which also shows failures."""
+    return _read_id(CREATED, line)
 
 
-def goes_on(line: bytes) -> str | None:
-    """The session that `run --session` goes on with, once it does."""
-    return _told(GOES_ON, line)
+def read_resumed(line: bytes) -> str | None:
+    """Return the session that `run --session` has found and continues."""
+    return _read_id(RESUMED, line)
 
 
-def _told(log: re.Pattern[bytes], line: bytes) -> str | None:
-    if (found := log.match(line)) is not None:
-        return found["id"].decode()
-    told = (jsonl.parse(line) or {}) if line.startswith(b"{") and b'"sessionID"' in line else {}
-    session = told.get("sessionID")
+def _read_id(log: re.Pattern[bytes], line: bytes) -> str | None:
+    if (match := log.match(line)) is not None:
+        return match["id"].decode()
+    event = (jsonl.parse_record(line) or {}) if line.startswith(b"{") and b'"sessionID"' in line else {}
+    session = event.get("sessionID")
     return session if isinstance(session, str) else None
 
 
 def _options(request: LaunchRequest) -> Iterator[str]:
-    yield from QUIETLY
+    yield from OUTPUT
     if request.model is not None:
         if "/" not in request.model:
             raise UsageError(
-                f"OpenCode's models have a provider: not {request.model!r}, but PROVIDER/MODEL",
-                "opencode models lists them",
+                f"OpenCode's models are named PROVIDER/MODEL, not {request.model!r}",
+                "list them with: opencode models",
             )
         yield from ("--model", request.model)
     yield from MODES.get(request.permission_mode or "", ())
-    yield from request.passed_on(OURS)
+    yield from request.native_words(RESERVED)
 
 
-def _instructions(request: LaunchRequest) -> tuple[tuple[str, bytes], ...]:
-    text = request.system_prompt
-    return ((INSTRUCTIONS, text.encode(errors="surrogateescape")),) if text is not None else ()
-
-
-def _instructed(request: LaunchRequest) -> Iterator[tuple[str, str]]:
-    """No flag takes a system prompt. A file that the settings of this one run name is read beside the
-    person's own instructions."""
+def _instructions_setting(request: LaunchRequest) -> Iterator[tuple[str, str]]:
+    """Yield the setting that names the file with the system prompt. OpenCode has no option for one, but
+    reads the files that the settings of this run name, beside the user's own instructions."""
     if request.system_prompt is None:
         return
-    given = request.environ.get(SETTINGS) or "{}"
-    settings = jsonl.parse_text(given)
+    settings = jsonl.parse_record_text(request.environ.get(SETTINGS) or "{}")
     if settings is None:
-        raise UsageError(f"{SETTINGS} is not a JSON object", "--append-system-prompt has to add to it")
-    named = settings.get("instructions")
-    theirs = named if isinstance(named, list) else []
-    own = f"{request.folder}/{INSTRUCTIONS}"
-    yield SETTINGS, json.dumps({**settings, "instructions": [*theirs, own]})
+        raise UsageError(
+            f"{SETTINGS} is not a JSON object", "--append-system-prompt adds to it: correct or unset it"
+        )
+    configured = settings.get("instructions")
+    paths = configured if isinstance(configured, list) else []
+    added = request.system_prompt_path(INSTRUCTIONS)
+    yield SETTINGS, json.dumps({**settings, "instructions": [*paths, added]})
 
 
-def _database(seen: Observation, environ: Environ) -> Iterator[tuple[str, str]]:
-    """The session may be in another database than ours."""
-    if seen.transcript is not None and seen.transcript != usual_database(environ):
-        yield "OPENCODE_DB", seen.transcript
-
-
-def _prompt(request: LaunchRequest) -> bytes:
-    return request.prompt.encode(errors="surrogateescape")
+def _database_setting(transcript: str | None, environ: Environ) -> Iterator[tuple[str, str]]:
+    """Yield the setting for a session in another database than ours."""
+    if transcript is not None and transcript != usual_database(environ):
+        yield "OPENCODE_DB", transcript

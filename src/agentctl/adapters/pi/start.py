@@ -1,27 +1,25 @@
-"""How Pi is started, gone on with and ended.
+"""How to start, resume and stop Pi.
 
-`pi --mode json -p`, with the prompt on standard input: there it is taken as it stands (less white space
-around it), while an argument that begins with "@" names a file, one that begins with "-" an option,
-and all end at 128 KiB. In json mode every version tells its session's id first of all; 0.73 has no
-file before its first answer is complete, and takes no id from us. Its exit code is 0 even when the
-model refused: how a turn ended stands in the session file.
+`pi --mode json -p` reads the prompt from standard input and changes only the white space around it.
+An argument that begins with "@" would name a file, one that begins with "-" an option, and the kernel
+limits it to 128 KiB. In JSON mode every version prints the session's id first; 0.73 has no file before
+its first answer is complete, and takes no id from us. The exit code is 0 even if the model refused: the
+session file records how a turn ended.
 """
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from signal import SIGTERM
 
-from agentctl.adapters.plans import Command, LaunchRequest, StopPlan
+from agentctl.adapters.plans import Command, LaunchRequest, StopPlan, resume_directory
 from agentctl.errors import Refused
 from agentctl.system import jsonl
 from agentctl.system.jsonl import as_text
 from agentctl.truth.model import Observation
 
-INSTRUCTIONS = "system-prompt"  # the file that holds what is appended to its own
-# They would make it run another session than the one that we wait for, or hide which one.
-OURS = frozenset({
+# These options would make Pi run another session than the expected one, or hide which one it runs.
+RESERVED = frozenset({
     "--mode", "--session", "--session-id", "--continue", "-c", "--resume", "-r", "--fork",
     "--no-session",
 })  # fmt: skip
@@ -31,62 +29,57 @@ def launch(request: LaunchRequest) -> Command:
     return _command((), request)
 
 
-def resume(seen: Observation, request: LaunchRequest) -> Command:
-    """By its file. By its id, from another directory, Pi would ask whether to copy it, get no answer,
-    and do nothing with success; and a file that is gone it would begin anew, under a new id."""
-    session_id, cwd = seen.session_id or "", seen.facts.cwd or request.cwd
-    if seen.transcript is None:
-        raise Refused(f"{session_id} has written nothing to go on from", "start a new session")
-    if not os.path.isdir(cwd):
-        raise Refused(f"its directory is gone: {cwd}", "make it again, or start a new session")
-    command = _command(("--session", seen.transcript), request._replace(cwd=cwd))
-    return command._replace(expected=session_id)
+def resume(observation: Observation, request: LaunchRequest) -> Command:
+    """Return the command that continues the session's file. With an id, in another directory, Pi would
+    ask whether to copy the session, get no answer and exit with 0. For a file that is gone, Pi would
+    begin a new session."""
+    session_id = observation.session_id or ""
+    if observation.transcript is None:
+        raise Refused(f"{session_id} has no transcript to resume from", "start a new session")
+    request = request._replace(cwd=resume_directory(observation, request))
+    command = _command(("--session", observation.transcript), request)
+    return command._replace(expected_id=session_id)
 
 
-def _command(which: tuple[str, ...], request: LaunchRequest) -> Command:
-    words = ("pi", "--mode", "json", "-p", *which, *_options(request))
-    prompt, files = _encoded(request.prompt), tuple(_files(request))
-    return Command(words, request.cwd, prompt, announced=Announcement(), files=files)
+def _command(session_option: tuple[str, ...], request: LaunchRequest) -> Command:
+    return Command(
+        argv=("pi", "--mode", "json", "-p", *session_option, *_options(request)),
+        cwd=request.cwd,
+        stdin=request.prompt_bytes(),
+        read_id=Announcement(),
+        files=request.system_prompt_files(),
+    )
 
 
-def stop_plan(seen: Observation) -> StopPlan:
-    """At SIGTERM it ends its tools and exits with 143. SIGINT kills it and leaves them running.
-    Neither is written down."""
-    markers = (("PI_SESSION_ID", seen.session_id),) if seen.session_id else ()  # since 0.82
+def stop_plan(observation: Observation) -> StopPlan:
+    """At SIGTERM Pi ends its tools and exits with 143. SIGINT kills Pi and leaves its tools running. Pi
+    records neither."""
+    session_id = observation.session_id
+    markers = (("PI_SESSION_ID", session_id),) if session_id else ()  # since 0.82
     return StopPlan(((SIGTERM, 5.0),), markers)
 
 
 class Announcement:
-    """`{"type":"session","id":"…"}`, and then any other event. Without a key for its model Pi tells
-    the id, too, and dies before the next."""
+    """Reads the id from `{"type":"session","id":"…"}`, and returns it at the next event. Without a key
+    for its model Pi prints the id, too, and exits before the next event."""
 
     def __init__(self) -> None:
         self._id: str | None = None
 
     def __call__(self, line: bytes) -> str | None:
-        if not line.startswith(b'{"type":"'):  # a warning, or a word from an extension
+        if not line.startswith(b'{"type":"'):  # a warning, or output of an extension
             return None
         if self._id is not None:
             return self._id
-        event = jsonl.parse(line) or {}
+        event = jsonl.parse_record(line) or {}
         self._id = as_text(event.get("id")) if event.get("type") == "session" else None
         return None
 
 
 def _options(request: LaunchRequest) -> Iterator[str]:
-    # --name is unknown to 0.73, which then refuses to start
+    # Not --name: 0.73 refuses to start with it.
     if request.model is not None:
         yield from ("--model", request.model)
     if request.system_prompt is not None:
-        # a text or the name of a file that holds one
-        yield from ("--append-system-prompt", f"{request.folder}/{INSTRUCTIONS}")
-    yield from request.passed_on(OURS)
-
-
-def _files(request: LaunchRequest) -> Iterator[tuple[str, bytes]]:
-    if request.system_prompt is not None:
-        yield INSTRUCTIONS, _encoded(request.system_prompt)
-
-
-def _encoded(text: str) -> bytes:
-    return text.encode(errors="surrogateescape")
+        yield from ("--append-system-prompt", request.system_prompt_path())  # takes a text or a file
+    yield from request.native_words(RESERVED)

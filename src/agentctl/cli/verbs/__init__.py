@@ -1,1 +1,1 @@
-"""Each verb: `parser()` describes it, `run(arguments)` does it and returns the exit code."""
+"""One verb a file: `parser()` returns its options, `run(arguments)` returns the exit code."""

@@ -1,4 +1,4 @@
-"""Completion scripts, made from the verbs' own parsers."""
+"""Print completion scripts, and the ids and groups that they offer."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from agentctl.cli.completion import SHELLS, script
 from agentctl.cli.parser import Parser
 from agentctl.errors import UsageError
 from agentctl.sessions import query
-from agentctl.truth.survey import Wanted
+from agentctl.truth.survey import HistoryQuery
 
 RECENT = 7 * 86400.0  # seconds
 
@@ -21,40 +21,46 @@ EXAMPLES = """\
 
 
 def parser() -> Parser:
-    made = Parser("completion", "Print a completion script for a shell.", EXAMPLES)
-    made.add_argument("shell", metavar="SHELL", nargs="?", help=" or ".join(SHELLS))
-    made.add_argument("--ids", action="store_true", help="print the ids of live sessions (for scripts)")
-    made.add_argument("--ended", action="store_true", help="print the ids of this week's ended ones")
-    made.add_argument("--groups", action="store_true", help="print the names of groups (for scripts)")
-    return made
+    parser = Parser(
+        "completion",
+        "Print a completion script for a shell. The options print what the scripts offer.",
+        EXAMPLES,
+    )
+    parser.add_argument("shell", metavar="SHELL", nargs="?", help=f"one of {', '.join(SHELLS)}")
+    parser.add_argument("--ids", action="store_true", help="print the ids of live sessions")
+    parser.add_argument(
+        "--ended", action="store_true", help="print the ids of sessions that ended this week"
+    )
+    parser.add_argument("--groups", action="store_true", help="print the names of groups")
+    return parser
 
 
 def run(arguments: argparse.Namespace) -> int:
     if arguments.ids:
-        _print(s.seen.session_id for s in query.everything().sessions)
+        _print(s.observation.session_id for s in query.survey_sessions().sessions)
         return 0
     if arguments.ended:
-        week = Wanted(time.time() - RECENT)
-        sessions = query.everything(week).sessions
-        _print(s.seen.session_id for s in sessions if s.verdict.status == "stopped")
+        week = HistoryQuery(time.time() - RECENT)
+        sessions = query.survey_sessions(week).sessions
+        _print(s.observation.session_id for s in sessions if s.verdict.status == "stopped")
         return 0
     if arguments.groups:
-        from agentctl.compare.compare import groups
+        from agentctl.compare.compare import list_groups
 
-        _print(groups())
+        _print(list_groups())
         return 0
     if arguments.shell is None:
-        raise UsageError("which shell?", f"known: {', '.join(SHELLS)}")
+        raise UsageError("missing SHELL", f"one of: {', '.join(SHELLS)}")
     if arguments.shell not in SHELLS:
-        raise UsageError(f"no completion for {arguments.shell!r}", f"known: {', '.join(SHELLS)}")
+        raise UsageError(f"no completion for {arguments.shell!r}", f"one of: {', '.join(SHELLS)}")
     print(script(arguments.shell), end="")
     return 0
 
 
 def _print(names: Iterable[str | None]) -> None:
-    print("".join(f"{name}\n" for name in names if name and harmless(name)), end="")
+    print("".join(f"{name}\n" for name in names if name and is_plain(name)), end="")
 
 
-def harmless(name: str) -> bool:
-    """A shell expands what it is offered: an id that is more than a plain word is not offered."""
+def is_plain(name: str) -> bool:
+    """Return True if no shell expands this name."""
     return name.isascii() and name.replace("-", "").replace("_", "").isalnum()

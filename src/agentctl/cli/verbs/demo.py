@@ -1,4 +1,4 @@
-"""The show with built-in demo agents."""
+"""Run the demo."""
 
 from __future__ import annotations
 
@@ -7,14 +7,18 @@ import argparse
 from agentctl.cli.parser import Parser
 
 EXAMPLES = """\
-  agentctl demo            about fifteen seconds, leaves nothing behind
-  agentctl demo --fast     without the pauses"""
+  agentctl demo            about fifteen seconds; leaves nothing behind
+  agentctl demo --fast     with shorter pauses"""
 
 
 def parser() -> Parser:
-    made = Parser("demo", "See agentctl at work on built-in demo agents, in a temporary home.", EXAMPLES)
-    made.add_argument("--fast", action="store_true", help="do not wait for the audience")
-    return made
+    parser = Parser(
+        "demo",
+        "Show agentctl at work on built-in demo agents, in a temporary home. No key, no model.",
+        EXAMPLES,
+    )
+    parser.add_argument("--fast", action="store_true", help="shorten the pauses")
+    return parser
 
 
 def run(arguments: argparse.Namespace) -> int:

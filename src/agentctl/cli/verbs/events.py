@@ -1,4 +1,4 @@
-"""What happens, as it happens."""
+"""Show events as they happen."""
 
 from __future__ import annotations
 
@@ -9,104 +9,104 @@ import sys
 from collections.abc import Iterator
 
 from agentctl import paths, text
-from agentctl.cli.event_options import add_filters, filter_of
-from agentctl.cli.parser import Parser, add_json, parse_count
+from agentctl.cli.parser import Parser, add_event_filters, add_json, parse_count
 from agentctl.daemon_client import start
 from agentctl.errors import NoDaemon
-from agentctl.paths import home
+from agentctl.paths import home_directory
 from agentctl.state import journal
 from agentctl.truth.event import Event
-from agentctl.view import events as happenings
+from agentctl.view.events import render_event
 from agentctl.watch import stream
-from agentctl.watch.filter import parse_since
+from agentctl.watch.filter import EventFilter, parse_since
 from agentctl.wire import event as events
 
 EXAMPLES = """\
-  agentctl events                         from now on, until Ctrl-C
-  agentctl events --type session.waiting  whenever somebody is waited for
-  agentctl events --since 1h --no-follow  the last hour, and no more
-  agentctl events --since 1200 --json     all after number 1200, and what comes
-  agentctl events --session 4f2a --count 1"""
+  agentctl events                         new events, until Ctrl-C
+  agentctl events --type session.waiting  only when a session waits for you
+  agentctl events --since 1h --no-follow  those of the last hour
+  agentctl events --since 1200 --json     those after number 1200, and new ones
+  agentctl events --session 4f2a --count 1
+                                          the next event of a session"""
 
 
 def parser() -> Parser:
-    made = Parser(
+    parser = Parser(
         "events",
-        "What happens to every session on this machine, as it happens: when, what, and the evidence. "
-        "A daemon keeps a journal of it, and is started if need be; without one (--no-daemon) sessions "
-        "are watched while this runs.",
+        "Show what happens to the sessions on this machine, as it happens. The daemon records events in "
+        "a journal; this verb starts it if necessary. With --no-daemon, it watches the sessions itself, "
+        "and only while it runs.",
         EXAMPLES,
     )
-    add_json(made)
-    add_filters(made)
-    made.add_argument("--session", metavar="ID", help="only about this session: an id, a prefix, pid:N")
-    made.add_argument(
+    add_json(parser)
+    add_event_filters(parser)
+    parser.add_argument(
+        "--session", metavar="ID", help="only this session: an id, a prefix of one, or pid:N"
+    )
+    parser.add_argument(
         "--since",
         type=parse_since,
         metavar="SEQ|TIME",
-        help="start with past events: after this number, from this long ago (10m), or from this time",
+        help="begin with past events: after this number, since this long ago (10m) or this time",
     )
-    made.add_argument("--no-follow", action="store_true", help="what there is, and no more")
-    made.add_argument("--count", type=parse_count, metavar="N", help="end after this many")
-    made.add_argument(
-        "--no-daemon", action="store_true", help="watch ourselves (also $AGENTCTL_NO_DAEMON=1)"
+    parser.add_argument("--no-follow", action="store_true", help="only past events, then end")
+    parser.add_argument("--count", type=parse_count, metavar="N", help="end after N events")
+    parser.add_argument(
+        "--no-daemon", action="store_true", help="do not use the daemon (also $AGENTCTL_NO_DAEMON=1)"
     )
-    return made
+    return parser
 
 
 def run(arguments: argparse.Namespace) -> int:
-    left, wanted = arguments.count, filter_of(arguments, arguments.session)
-    place, colour = home(os.environ), text.coloured()
-    for batch in _batches(arguments):
-        for event in batch:
-            if not wanted.matches(event):
-                continue
-            shown = (
-                json.dumps(events.event(event))
-                if arguments.json
-                else happenings.line(event, place, colour=colour)
-            )
-            sys.stdout.write(shown + "\n")
-            left = left - 1 if left is not None else None
-            if left == 0:
+    event_filter = EventFilter(arguments.type, arguments.adapter, arguments.group, arguments.session)
+    home, colour = home_directory(os.environ), text.has_colour()
+    count = 0
+    for batch in _read_batches(arguments):
+        for event in filter(event_filter.matches, batch):
+            if arguments.json:
+                line = json.dumps(events.dump_event(event))
+            else:
+                line = render_event(event, home, colour=colour)
+            sys.stdout.write(line + "\n")
+            count += 1
+            if count == arguments.count:
                 return 0
         sys.stdout.flush()
-        if stream.unread(sys.stdout.fileno()):
+        if stream.has_no_reader(sys.stdout.fileno()):
             raise BrokenPipeError
     return 0
 
 
-def _batches(arguments: argparse.Namespace) -> Iterator[list[Event]]:
+def _read_batches(arguments: argparse.Namespace) -> Iterator[list[Event]]:
     state = paths.state_directory(os.environ)
-    notes = paths.notes_file(state) if state is not None else ""
-    seq = _from(arguments.since, notes)
+    database = paths.database_file(state) if state is not None else ""
+    seq = _first_seq(arguments.since, database)
     if arguments.since is not None or arguments.no_follow:
-        for batch in stream.kept(notes, seq):
+        for batch in stream.read_journal(database, seq):
             yield batch
             seq = next((event.seq for event in reversed(batch) if event.seq is not None), seq)
     if arguments.no_follow:
         return
     if _has_daemon(arguments):
-        yield from stream.by_daemon(os.environ, seq)
+        yield from stream.follow_daemon(os.environ, seq)
     else:
-        yield from stream.by_ourselves(os.environ, seq)
+        yield from stream.follow_directly(os.environ, seq)
 
 
 def _has_daemon(arguments: argparse.Namespace) -> bool:
-    """Whether one runs that we may ask, or could be started."""
-    if arguments.no_daemon or not start.allowed(os.environ):
+    """Return True if a daemon runs that may be asked. Start one if that is allowed."""
+    if arguments.no_daemon or not start.may_start(os.environ):
         return False
     if paths.state_directory(os.environ) is None:
         return False
     try:
-        start.ensure(os.environ).close()
+        start.ensure_daemon(os.environ).close()
     except NoDaemon:  # daemon.auto = false
         return False
     return True
 
 
-def _from(since: float | None, notes: str) -> int:
-    """The number after which to tell."""
+def _first_seq(since: float | None, database: str) -> int:
+    """Return the number after which events are shown."""
     if since is None:
-        return journal.last(notes)
-    return since if isinstance(since, int) else journal.before(notes, since)
+        return journal.read_last_seq(database)
+    return since if isinstance(since, int) else journal.find_seq_before(database, since)

@@ -1,4 +1,4 @@
-"""What was said in a session, whole; with -f also what comes next, until the session ends."""
+"""Show the messages of a session; with -f also new ones, until the session ends."""
 
 from __future__ import annotations
 
@@ -7,34 +7,36 @@ import json
 import os
 import sys
 
-from agentctl.cli import answer
+from agentctl.cli import answer, queries
 from agentctl.cli.parser import Parser, add_session, parse_count
 from agentctl.errors import Gone, Unreachable
-from agentctl.sessions import messages as said
 from agentctl.sessions.messages import Conversation
 from agentctl.system.pidfd import Handle
 from agentctl.truth.model import Message, Session
-from agentctl.wire import session as shapes
+from agentctl.view.messages import message_lines
+from agentctl.wire import session as wire
 
 EXAMPLES = """\
-  agentctl logs 4f2a              everything
+  agentctl logs 4f2a              all messages
   agentctl logs 4f2a -n 50        the last 50 messages
-  agentctl logs -f 4f2a           and what comes next, until it ends
+  agentctl logs -f 4f2a           all messages, then new ones until it ends
   agentctl logs -f 4f2a --json    one message a line, for a script"""
-BREATH = 0.1  # seconds between two looks while it writes
+PAUSE = 0.1  # seconds between two reads while the agent writes
 
 
 def parser() -> Parser:
-    made = Parser("logs", "What was said in a session.", EXAMPLES)
-    made.add_argument("-n", type=parse_count, metavar="N", help="only the last N messages")
-    made.add_argument("-f", "--follow", action="store_true", help="go on until the session ends")
-    add_session(made)
-    return made
+    parser = Parser("logs", "Show the messages of a session.", EXAMPLES)
+    parser.add_argument("-n", type=parse_count, metavar="N", help="only the last N messages")
+    parser.add_argument(
+        "-f", "--follow", action="store_true", help="print new messages until the session ends"
+    )
+    add_session(parser)
+    return parser
 
 
 def run(arguments: argparse.Namespace) -> int:
-    session, problems = answer.one(arguments.id, arguments.deadline)
-    conversation = Conversation(session.seen)
+    session, problems = answer.find_session(arguments.id, arguments.deadline)
+    conversation = Conversation(session.observation)
     messages = conversation.last(arguments.n)
     _print(messages, as_json=arguments.json)
     if arguments.follow:
@@ -47,36 +49,37 @@ def run(arguments: argparse.Namespace) -> int:
 def _follow(session: Session, conversation: Conversation, last: str | None, *, as_json: bool) -> None:
     from agentctl.system.waiter import Watch
 
-    owner, path = session.seen.owner, session.seen.transcript
+    owner, path = session.observation.owner, session.observation.transcript
     if session.verdict.status == "stopped":
         return
     if owner is None or path is None:
         raise Unreachable(
-            "cannot follow it: no process or no transcript is known", session.verdict.reason
+            "cannot follow it: its process or its transcript is unknown", session.verdict.reason
         )
     try:
         handle = Handle(owner.identity)
-    except Gone:  # it ended while we were printing: show what it said last
+    except Gone:  # the session ended while we were printing: show its last messages
         _print(conversation.after(last), as_json=as_json)
         return
     with handle, Watch([os.path.dirname(path)], [handle]) as watch:
-        ended = False
-        while not ended:
-            ended = handle.wait(0)  # looked at before reading, so that its last words are read
+        is_over = False
+        while not is_over:
+            is_over = handle.wait(0)  # checked before reading, so that the last messages are read
             messages = conversation.after(last)
             _print(messages, as_json=as_json)
             last = messages[-1].key if messages else last
-            if not ended:
+            if not is_over:
                 watch.wait()
-                # An agent that writes all the time is read at this pace; and what it has just written
-                # to a database can be read a moment later than it wakes us.
-                handle.wait(BREATH)
+                # An agent that writes all the time is read at this pace. A write to a database can be
+                # read only a moment after the file changed.
+                handle.wait(PAUSE)
 
 
 def _print(messages: list[Message], *, as_json: bool) -> None:
+    screen = queries.local_asker().screen()
     for message in messages:
         if as_json:
-            print(json.dumps(shapes.message(message)))
+            print(json.dumps(wire.dump_message(message)))
         else:
-            print("\n".join(said.lines(message)))
+            print("\n".join(message_lines(message, screen)))
     sys.stdout.flush()

@@ -1,144 +1,146 @@
-"""Who is told that an agent waits or has ended; and a try of it."""
+"""List notification targets, send a test notification."""
 
 from __future__ import annotations
 
 import argparse
 import json
 import os
-import sys
 import time
-from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
-from agentctl import paths, text
 from agentctl.cli.parser import Parser, add_json
-from agentctl.config import settings
-from agentctl.config.targets import Notify
-from agentctl.daemon_client import client, start
-from agentctl.deliver import notice, notify
-from agentctl.durations import age
-from agentctl.errors import NoDaemon, NotFound, Unreachable, UsageError
-from agentctl.state import notified
-from agentctl.truth.event import Event
-from agentctl.view import table
-from agentctl.view.table import Cell, Column
-from agentctl.wire import notify_shapes, session
+
+if TYPE_CHECKING:
+    from agentctl.config.keys import Notify
+    from agentctl.truth.event import Event
+    from agentctl.view.table import Cell
 
 EXAMPLES = """\
-  agentctl notify               who is told of what, and how the last one went
+  agentctl notify               the targets, and the last notification of each
   agentctl notify test          send a test to every target
-  agentctl notify test phone    to this one
-  agentctl notify --json        for a script"""
-DEEDS = ("list", "test")
-NONE = "nobody is told; [notify.NAME] in config.toml makes a target: agentctl config init shows how"
+  agentctl notify test phone    only to this one"""
+LIST_EXAMPLES = """\
+  agentctl notify          the same, shorter
+  agentctl notify --json   for a script"""
+TEST_EXAMPLES = """\
+  agentctl notify test          to every target
+  agentctl notify test phone    only to this one"""
 COLOURS = {"delivered": "green", "quiet": "dim", "failed": "red"}
-LAYOUT = (
-    Column("NAME", table.WHOLE),
-    Column("HOW", 12, goes=2),
-    Column("ON", 8, goes=3),
-    Column("ONLY", 8, goes=4),
-    Column("LAST", 16, goes=1),
-)
+NO_DAEMON = "notifications are sent only while the daemon runs: agentctl daemon start"
 
 
 def parser() -> Parser:
-    made = Parser(
+    parser = Parser(
         "notify",
-        "Who is told that an agent waits for you, has finished or has failed: on the desktop, by a POST "
-        "or by a command. The daemon tells them; docs/notifications.md says when it does not.",
+        "Notifications say that an agent waits for you, has finished or has failed: on the desktop, by "
+        "an HTTP POST or by a command. The daemon sends them to each target of the settings "
+        "([notify.NAME]).",
         EXAMPLES,
+        bare="list",
     )
-    made.add_argument(
-        "words", nargs="*", metavar="WORD", help="list (the default), or test and the names"
-    )
-    add_json(made)
-    return made
+    add_json(parser.add_command("list", "show the targets", LIST_EXAMPLES))
+    test = parser.add_command("test", "send a test notification", TEST_EXAMPLES)
+    test.add_argument("names", nargs="*", metavar="NAME", help="only to these targets")
+    add_json(test)
+    return parser
 
 
 def run(arguments: argparse.Namespace) -> int:
-    deed, names = (arguments.words or ["list"])[0], arguments.words[1:]
-    if deed not in DEEDS or (deed == "list" and names):
-        given = " ".join(arguments.words)
-        raise UsageError(f"not known: {given}", f"one of: {', '.join(DEEDS)}")
-    targets = settings.load(os.environ).notify
-    if deed == "test":
-        return _test(_chosen(targets, names), as_json=arguments.json)
-    return _list(targets, as_json=arguments.json)
+    commands = {"list": _list, "test": _test}
+    return commands[arguments.command](arguments)
 
 
-def _chosen(targets: Mapping[str, Notify], names: list[str]) -> list[Notify]:
-    if not targets:
-        raise NotFound("there is no target", NONE)
-    for name in names:
-        if name not in targets:
-            raise NotFound(f"no target {name!r}", f"known: {', '.join(targets)}")
-    return [target for name, target in targets.items() if not names or name in names]
+def _test(arguments: argparse.Namespace) -> int:
+    """Return 1 if a test failed."""
+    from agentctl import text
+    from agentctl.deliver import manage
+    from agentctl.wire import session
 
-
-def _test(targets: list[Notify], *, as_json: bool) -> int:
-    results = [(target, notify.tell(notice.test(), target, os.environ)) for target in targets]
-    failed = [target for target, result in results if result.outcome != "delivered"]
-    if as_json:
-        told = [
+    results = list(manage.probe_notify_targets(os.environ, arguments.names))
+    has_failed = any(result.outcome != "delivered" for _, result in results)
+    if arguments.json:
+        tests = [
             {
                 "name": target.name,
                 "ok": result.outcome == "delivered",
-                "why": result.told or None,
+                "why": result.message or None,
                 "seconds": round(result.seconds, 3),
             }
             for target, result in results
         ]
-        print(json.dumps({"version": session.VERSION, "tests": told}, indent=1))
-        return 1 if failed else 0
+        print(json.dumps({"version": session.VERSION, "tests": tests}, indent=1))
+        return int(has_failed)
     for target, result in results:
-        how = "told" if result.outcome == "delivered" else f"FAILED: {result.told}"
-        print(text.one_line(f"{target.name}: {how}, {result.seconds:.1f} s"))
-    return 1 if failed else 0
+        outcome = "sent" if result.outcome == "delivered" else f"FAILED: {result.message}"
+        print(text.clean_line(f"{target.name}: {outcome}, {result.seconds:.1f} s"))
+    return int(has_failed)
 
 
-def _list(targets: Mapping[str, Notify], *, as_json: bool) -> int:
-    state = paths.state_directory(os.environ)
-    notes = paths.notes_file(state) if state is not None else None
-    last = notified.last(notes) if notes is not None else {}
-    pending = notified.pending(notes) if notes is not None else {}
-    if as_json:
-        print(json.dumps(notify_shapes.targets(targets.values(), last, pending), indent=1))
+def _list(arguments: argparse.Namespace) -> int:
+    from agentctl import text
+    from agentctl.deliver import manage
+    from agentctl.view import table
+    from agentctl.view.table import Column
+    from agentctl.wire import state as wire
+
+    targets, last, pending = manage.list_notify_targets(os.environ)
+    if arguments.json:
+        print(json.dumps(wire.dump_notify_targets(targets.values(), last, pending), indent=1))
         return 0
     if not targets:
-        print(NONE)
+        print(f"{manage.NO_TARGET}; {manage.NO_TARGET_HINT}")
         return 0
+    layout = (
+        Column("NAME", table.WHOLE),
+        Column("HOW", 12, goes=2),
+        Column("ON", 8, goes=3),
+        Column("ONLY", 8, goes=4),
+        Column("LAST", 16, goes=1),
+    )
     rows = [_row(target, last.get(name), pending.get(name, 0)) for name, target in targets.items()]
-    print("\n".join(table.render(LAYOUT, rows, text.columns(), colour=text.coloured())))
-    _warn()
+    print("\n".join(table.render(layout, rows, text.terminal_columns(), colour=text.has_colour())))
+    _warn_without_daemon()
     return 0
 
 
-def _warn() -> None:
-    """Without a daemon nobody is told, and nobody would know."""
+def _warn_without_daemon() -> None:
+    from agentctl.cli.parser import warn
+    from agentctl.daemon_client import client, start
+    from agentctl.errors import NoDaemon, Unreachable
+
     try:
-        client.connect(start.home_of(os.environ)).close()
+        client.connect(start.find_home(os.environ)).close()
     except NoDaemon:
-        print("agentctl: no daemon runs, so nobody is told: agentctl daemon start", file=sys.stderr)
+        warn(NO_DAEMON)
     except Unreachable as error:
-        print(f"agentctl: {text.one_line(str(error))}", file=sys.stderr)
+        warn(str(error))
 
 
 def _row(target: Notify, event: Event | None, pending: int) -> list[Cell]:
-    how, to = notify_shapes.way(target)
+    from agentctl import text
+    from agentctl.view.table import Cell
+    from agentctl.wire import state as wire
+
+    way, address = wire.describe_notify_target(target)
     only = [*target.adapters.value, *(f"group {name}" for name in target.groups.value)]
     result = event.type.partition(".")[2] if event is not None else ""
     return [
         Cell(target.name, "bold"),
-        Cell(text.one_line(f"{how}: {to}" if to is not None else how)),
+        Cell(text.clean_line(f"{way}: {address}" if address is not None else way)),
         Cell(", ".join(target.on.value)),
-        Cell(text.one_line(", ".join(only)) or "-"),
-        Cell(_last(event, pending), COLOURS.get(result, "")),
+        Cell(text.clean_line(", ".join(only)) or "-"),
+        Cell(_last_result(event, pending), COLOURS.get(result, "")),
     ]
 
 
-def _last(event: Event | None, pending: int) -> str:
-    waiting = f"{pending} to be told" if pending else ""
+def _last_result(event: Event | None, pending: int) -> str:
+    from agentctl import text
+    from agentctl.durations import format_age
+    from agentctl.wire import state as wire
+
+    waiting = f"{pending} pending" if pending else ""
     if event is None:
         return waiting or "-"
-    result, why = event.type.partition(".")[2], notify_shapes.why(event)
-    told = f"{result} {age(time.time() - event.seen_at)} ago" + (f": {why}" if why else "")
-    return text.one_line(f"{told}; {waiting}" if waiting else told)
+    result, why = event.type.partition(".")[2], wire.notification_reason(event)
+    line = f"{result} {format_age(time.time() - event.seen_at)} ago" + (f": {why}" if why else "")
+    return text.clean_line(f"{line}; {waiting}" if waiting else line)

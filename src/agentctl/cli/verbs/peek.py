@@ -1,44 +1,47 @@
-"""The last things said in a session, at a glance."""
+"""Show the last messages of a session, cut to a few lines each."""
 
 from __future__ import annotations
 
 import argparse
 import json
 
-from agentctl.cli import answer
-from agentctl.cli.answer import here
+from agentctl.cli import answer, queries
 from agentctl.cli.parser import Parser, add_session, parse_count
-from agentctl.cli.verbs.why import lines as headline
-from agentctl.sessions.messages import Conversation, lines
-from agentctl.wire import session as shapes
+from agentctl.sessions.messages import Conversation
+from agentctl.view.messages import message_lines
+from agentctl.view.session import headline
+from agentctl.wire import session as wire
 
 EXAMPLES = """\
-  agentctl peek 4f2a          the last 5 messages, cut to a few lines each
+  agentctl peek 4f2a          the last 5 messages
   agentctl peek 4f2a -n 20    the last 20
   agentctl peek 4f2a --json   whole messages, for a script"""
 LINES = 6  # of each message
 
 
 def parser() -> Parser:
-    made = Parser("peek", "The last things said in a session.", EXAMPLES)
-    made.add_argument("-n", type=parse_count, default=5, metavar="N", help="how many (default 5)")
-    add_session(made)
-    return made
+    parser = Parser("peek", "Show the last messages of a session, a few lines of each.", EXAMPLES)
+    parser.add_argument(
+        "-n", type=parse_count, default=5, metavar="N", help="the last N messages (default 5)"
+    )
+    add_session(parser)
+    return parser
 
 
 def run(arguments: argparse.Namespace) -> int:
-    session, problems = answer.one(arguments.id, arguments.deadline)
-    conversation = Conversation(session.seen)
+    session, problems = answer.find_session(arguments.id, arguments.deadline)
+    conversation = Conversation(session.observation)
     messages = conversation.last(arguments.n)
     problems = problems + conversation.problems
     if arguments.json:
-        shape = shapes.envelope([session], problems)
-        print(json.dumps({**shape, "messages": [shapes.message(m) for m in messages]}, indent=1))
+        shape = wire.dump_sessions([wire.wire_session(session)], problems)
+        print(json.dumps({**shape, "messages": [wire.dump_message(m) for m in messages]}, indent=1))
         return 0
-    print("\n".join(headline(session, here().screen())[:2]))
+    screen = queries.local_asker().screen()
+    print("\n".join(headline(wire.wire_session(session), screen)))
     for message in messages:
-        print("\n".join(lines(message, most=LINES)))
+        print("\n".join(message_lines(message, screen, most=LINES)))
     if not messages:
-        print("nothing said yet")
+        print("no message yet")
     answer.show_problems(problems)
     return 0

@@ -1,19 +1,16 @@
-"""Go on with an ended session: same id, its own directory, a new message."""
+"""Resume an ended session: same id, same directory, a new message."""
 
 from __future__ import annotations
 
 import argparse
 import os
 
-from agentctl.cli import answer, foreseen, launching
+from agentctl import paths
+from agentctl.cli import answer, launch_answer, launch_options
 from agentctl.cli.parser import Parser
 from agentctl.config import settings as config
-from agentctl.errors import Refused, Unreachable, UsageError
-from agentctl.launch.order import Wish, prepared
-from agentctl.launch.prompt import Sources, composed
-from agentctl.launch.start import launch
-from agentctl.system.identity import ProcessIdentity
-from agentctl.truth.model import Launch, Session
+from agentctl.launch.resume import check_ended, prepare_resume
+from agentctl.launch.start import launch_agent
 
 EXAMPLES = """\
   agentctl resume 4f2a "now run the tests"
@@ -23,89 +20,35 @@ EXAMPLES = """\
 
 
 def parser() -> Parser:
-    made = Parser("resume", "Go on with an ended session.", EXAMPLES, takes_native=True)
-    made.add_argument("id", metavar="ID", help="a session id, or any unambiguous prefix")
-    made.add_argument("message", nargs="?", metavar="MESSAGE", help="what to say; -: standard input")
-    made.add_argument("-p", "--prompt", metavar="TEXT", help="the message, also if it begins with -")
-    made.add_argument("--prompt-file", metavar="FILE", help="read it from a file")
-    made.add_argument("--model", metavar="M", help="another model from here on")
-    launching.add_agent(made)
-    launching.add_launch(made)
-    return made
+    parser = Parser("resume", "Resume an ended session.", EXAMPLES, takes_native=True)
+    parser.add_argument("id", metavar="ID", help="a session id, or any unambiguous prefix")
+    parser.add_argument(
+        "message", nargs="?", metavar="MESSAGE", help="the next message; -: standard input"
+    )
+    parser.add_argument("-p", "--prompt", metavar="TEXT", help="the message, also if it begins with -")
+    parser.add_argument("--prompt-file", metavar="FILE", help="read the message from a file")
+    parser.add_argument("--model", metavar="M", help="use another model from here on")
+    launch_options.add_agent_options(parser)
+    launch_options.add_run_options(parser)
+    return parser
 
 
 def run(arguments: argparse.Namespace) -> int:
     settings = config.load(os.environ)
-    state = launching.state_directory()
-    session, problems = answer.one(arguments.id)
+    state = paths.require_state_directory(os.environ)
+    session, problems = answer.find_session(arguments.id, live_first=False)
     answer.show_problems(problems)
-    _check(session)
-    start = prepared(_wish(session, arguments, settings), os.environ, session.seen)
+    check_ended(session)  # before the message is read from standard input
+    order = prepare_resume(session, launch_options.read_resume_spec(arguments), settings)
     if arguments.dry_run:
-        foreseen.show([foreseen.described(start)], as_json=arguments.json)
+        from agentctl.launch.dry_run import describe_order
+
+        launch_answer.print_dry_run([describe_order(order)], as_json=arguments.json)
         return 0
-    launching.herald(state, settings)
-    resumed = launch(state, start.order, launching.teller(arguments))
-    code = launching.finished([resumed], arguments)
-    launching.tidy(state, settings)
+    launch_answer.ensure_delivery(state, settings)
+    resumed = launch_agent(state, order, launch_answer.id_printer(arguments))
+    code = launch_answer.finish_answer([resumed], arguments)
+    from agentctl.launch.prune import prune_briefly  # after the id is printed: it imports much
+
+    prune_briefly(state, settings.launches.ttl.value)
     return code
-
-
-def _check(session: Session) -> None:
-    """Raises Refused: two processes on one session write over each other."""
-    seen, verdict = session.seen, session.verdict
-    if verdict.status == "stopped":
-        return
-    if seen.owner is None:
-        raise Unreachable(
-            f"whether {seen.session_id} has ended cannot be told: {verdict.reason}",
-            f"agentctl why {seen.session_id} shows the evidence",
-        )
-    raise Refused(
-        f"{seen.session_id} is {verdict.status}: pid {seen.owner.pid} runs it",
-        f"end that first: agentctl stop {seen.session_id}",
-    )
-
-
-def _message(arguments: argparse.Namespace) -> str:
-    stdin = arguments.message == "-"
-    text = None if stdin else arguments.message
-    if text is not None and arguments.prompt is not None:
-        raise UsageError("more than one message", "one of MESSAGE and -p TEXT is enough")
-    text = arguments.prompt if text is None else text
-    if stdin:
-        launching.invite()
-    return composed(Sources(text, arguments.prompt_file, stdin))
-
-
-def _wish(session: Session, arguments: argparse.Namespace, settings: config.Config) -> Wish:
-    """As it was launched, if we launched it, with what the call says on top."""
-    seen, agent = session.seen, settings.of(session.seen.adapter)
-    before = session.launch or Launch("", ProcessIdentity("", 0, 0))
-    message = _message(arguments)
-    cwd = seen.facts.cwd or before.cwd
-    if cwd is None:
-        raise Unreachable(f"where {seen.session_id} was is not known", "it can only go on where it was")
-    if not os.path.isdir(cwd):
-        raise Refused(f"its directory is gone: {cwd}", "it can only go on where it was")
-    return Wish(
-        adapter=seen.adapter,
-        prompt=message,
-        cwd=cwd,
-        model=arguments.model,
-        name=arguments.name or before.name,
-        group=before.group,
-        spec=before.spec,
-        meta=(*before.meta, *arguments.meta),
-        environ=tuple(arguments.env),
-        permission_mode=agent.permission_mode.over(arguments.permission_mode).value,
-        native=(*agent.args.value, *arguments.native),
-        binary=agent.binary.value,
-        worktree=before.worktree,
-        on_create=arguments.on_create,
-        on_complete=arguments.on_complete or before.on_complete,
-        timeout=arguments.timeout,
-        force=arguments.force,
-        cancels_fuses=settings.fuses_on_launch.value == "cancel",
-        settle=settings.settle.value,
-    )

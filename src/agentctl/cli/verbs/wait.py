@@ -1,4 +1,4 @@
-"""Wait until sessions have ended, rest, or need a person."""
+"""Wait until sessions have ended, are idle, or wait for the user."""
 
 from __future__ import annotations
 
@@ -6,80 +6,68 @@ import argparse
 import json
 
 from agentctl.cli import answer
-from agentctl.cli.parser import Parser, add_common
-from agentctl.cli.several import Answers, SeveralParser, asked, how_it_ended
-from agentctl.durations import seconds
-from agentctl.errors import TimedOut, Unreachable
-from agentctl.text import one_line
+from agentctl.cli.answer import Results, select_sessions
+from agentctl.cli.parser import Parser, SessionsParser, add_common
+from agentctl.durations import parse_duration
+from agentctl.errors import TimedOut
+from agentctl.sessions.select import outcome_code
 from agentctl.truth.model import Session
 from agentctl.view import rows
+from agentctl.view.session import format_outcome, format_state
 from agentctl.wire import session as shapes
+from agentctl.wire.session import wire_session, wire_sessions
 
 EXAMPLES = """\
-  agentctl wait 4f2a && make test          when it has ended, if it completed
-  agentctl wait --group matrix-3           until all of a group have ended
+  agentctl wait 4f2a && make test          test after it has completed
+  agentctl wait --group fix                until all sessions of a group ended
   agentctl wait 4f2a --for idle            until its turn is over
-  agentctl wait 4f2a --for settled         until nothing moves without you
-  agentctl wait 4f2a --timeout 2h --json   at most so long; then exit code 124"""
+  agentctl wait 4f2a --for settled         until it is idle, waiting or stopped
+  agentctl wait 4f2a --timeout 2h --json   for two hours; then exit code 124"""
 STATES = ("stopped", "idle", "waiting", "settled")
 
 
 def parser() -> Parser:
-    made = SeveralParser(
+    parser = SessionsParser(
         "wait",
-        "Wait until sessions are in a state. The exit code tells how it went: 0 completed, or alive in\n"
-        "that state; 1 failed, interrupted or killed; 5 unknown; 124 not within --timeout; of several\n"
-        "the worst. A session that ends will never be idle or waiting: that ends the wait, too.",
+        "Wait until every session is in a state. The wait for a session also ends when the session "
+        "stops.\n\n"
+        "Exit codes: 0 if it completed, or is alive in that state; 1 if it failed, was interrupted or "
+        "killed; 5 if its outcome is unknown; 124 after --timeout. Of several sessions, the highest.",
         EXAMPLES,
     )
-    made.add_argument(
+    parser.add_argument(
         "--for",
         dest="awaited",
         choices=STATES,
         default="stopped",
         metavar="STATE",
-        help=f"{', '.join(STATES)} (default stopped)",
+        help=f"one of {', '.join(STATES)} (default stopped)",
     )
-    made.add_argument("--timeout", type=seconds, metavar="TIME", help="give up after so long")
-    add_common(made)
-    return made
+    parser.add_argument("--timeout", type=parse_duration, metavar="TIME", help="give up after this long")
+    add_common(parser)
+    return parser
 
 
 def run(arguments: argparse.Namespace) -> int:
-    from agentctl.watch.wait import Vigil
+    from agentctl.watch.wait import SessionWait
 
-    answers = Answers()
-    sessions = [each.session for each in asked(arguments, answers)]
-    done: list[Session] = []
-    with Vigil(sessions, arguments.awaited, arguments.deadline) as vigil:
-        for session in vigil.keep(arguments.timeout):
-            done.append(session)
-            answers.code = max(answers.code, code_of(session))
+    answers = Results()
+    selected = [choice.session for choice in select_sessions(arguments, answers)]
+    results: list[Session] = []
+    with SessionWait(selected, arguments.awaited, arguments.deadline) as wait:
+        for session in wait.iterate(arguments.timeout):
+            results.append(session)
+            answers.code = max(answers.code, outcome_code(session))
             if not arguments.json:
-                print(f"{rows.name(session)} {told(session)}", flush=True)
-        answers.noticed(vigil.problems)
-        late = [subject.session for subject in vigil.pending]
+                print(f"{rows.session_name(session)} {format_state(wire_session(session))}", flush=True)
+        answers.add_problems(wait.problems)
+        late = [subject.session for subject in wait.pending]
     for session in late:
-        answers.failed(rows.name(session), TimedOut(f"not in that time: it is {how_it_ended(session)}"))
+        timeout = TimedOut(f"timed out: it is {format_outcome(wire_session(session))}")
+        answers.report_failure(rows.session_name(session), timeout)
     if arguments.json:
-        print(json.dumps(shapes.envelope([*done, *late], answers.problems), indent=1))
+        sessions = wire_sessions([*results, *late])
+        print(json.dumps(shapes.dump_sessions(sessions, answers.problems), indent=1))
     else:
         answer.show_problems(answers.problems)
     return answers.code
-
-
-def told(session: Session) -> str:
-    verdict = session.verdict
-    if verdict.status == "stopped":
-        return f"stopped ({how_it_ended(session)})"
-    if verdict.status == "unknown":
-        return one_line(f"unknown: {verdict.reason}")
-    return f"{verdict.status}{f' for {verdict.waiting_for}' if verdict.waiting_for else ''}"
-
-
-def code_of(session: Session) -> int:
-    """The exit code is the outcome."""
-    verdict = session.verdict
-    if verdict.status == "unknown" or verdict.outcome == "unknown":
-        return Unreachable.exit_code
-    return 0 if verdict.outcome in (None, "completed") else 1

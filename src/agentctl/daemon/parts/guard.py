@@ -1,42 +1,32 @@
-"""Sees to it that the daemon's home is still its own.
+"""Check that the daemon's home is still its own.
 
-Deleting the state directory is always allowed. A daemon whose lock file is gone would go on beside the
-next one: it ends. One whose socket alone is gone makes it anew.
+Deleting the state directory is always allowed. A daemon whose lock file is gone ends: else it would run
+beside the next one. A daemon whose socket alone is gone makes a new one.
 """
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable
 from typing import Any
 
-from agentctl.daemon.wake import Wake
+from agentctl.daemon.parts.worker import Worker
 
-SLOW = 30.0  # seconds: a look without being told, for file systems that tell nothing (NFS)
+SLOW = 30.0  # seconds: then look anyway, for file systems without notifications (NFS)
 
 
-class Guard:
-    """Calls `look` whenever one of these files may have changed. Its thread ends with the process."""
+class Guard(Worker[str]):
+    """Calls `look` at the start and whenever one of the files may have changed."""
 
     name = "guard"
 
     def __init__(self, files: tuple[str, ...], look: Callable[[], None]) -> None:
-        self._files = files
+        super().__init__(*files)
         self._look = look
-        self._stopping = False
-
-    def start(self) -> None:
-        self._wake = Wake(self._files, self.name)
-        threading.Thread(target=self._run, name=self.name, daemon=True).start()
-
-    def stop(self) -> None:
-        self._stopping = True
-        self._wake.call()
 
     def status(self) -> dict[str, Any]:
-        return self._wake.condition
+        return self._condition
 
     def _run(self) -> None:
-        while not self._stopping:
+        while not self._stopping.is_set():
             self._look()
-            self._wake.wait(SLOW)
+            self._pause(SLOW)

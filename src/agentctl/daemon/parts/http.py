@@ -1,9 +1,9 @@
-"""A small HTTP server, for those who read metrics: GET of a few pages, one answer, closed.
+"""A small HTTP server for metrics: GET of a few pages, one answer a connection.
 
-Bounded in all that a stranger could use up: bytes of a request, time of a connection, connections at
-once. Another user of this machine is refused, and cannot take a place from those who are not; of those
-who do not finish their request, the slowest goes when a place is wanted. It listens where it is told to,
-and tries again for as long as the port is another's.
+It bounds all that a stranger could use up: the bytes of a request, the time of a connection, the number
+of connections. Other users of this machine are refused, and take no place from those who are allowed. If
+all places are taken, the slowest client that has not finished its request goes. While another program
+uses the port, the server tries again.
 """
 
 from __future__ import annotations
@@ -14,105 +14,103 @@ import socket
 import threading
 import time
 from collections.abc import Callable, Container, Mapping
-from typing import NamedTuple
 
-from agentctl.system import tcp_peers
+from agentctl.named_tuple import NamedTuple
+from agentctl.system import sockets
 
 log = logging.getLogger("agentctl.daemon.parts.http")
 
 REQUEST_CAP = 8192  # bytes
-PATIENCE = 5.0  # seconds for a request to arrive, and again for its answer to leave
+PATIENCE = 5.0  # seconds to receive a request, and again to send its answer
 AT_ONCE = 8  # connections
-REFUSED_AT_ONCE = 2  # connections that are told why they are refused; others are closed
+REFUSED_AT_ONCE = 2  # connections that get the reason of a refusal; more are closed without
 BACKLOG = 64
-TURN = 0.5  # seconds for one that is let go of to make room
-RETRY = 30.0  # seconds: nobody tells when a port becomes free
-BREATH = 1.0  # seconds after an accept that failed, as where all descriptors are in use
-LINGER = (
-    0.5  # seconds for a client to hang up, so that the rest of what it sends cannot cost it our answer
-)
+TURN = 0.5  # seconds until a client that is disconnected has left its place
+RETRY = 30.0  # seconds: nothing reports that a port becomes free
+PAUSE = 1.0  # seconds after an accept that failed, for example without a free descriptor
+LINGER = 0.5  # seconds for a client to hang up: bytes that it still sends would reset our answer
 
 REFUSAL = "this is another user's daemon, which answers its own user and root; see metrics.users\n"
-WORDS = {
+REASONS = {
     200: "OK", 400: "Bad Request", 403: "Forbidden", 404: "Not Found", 405: "Method Not Allowed",
     431: "Request Header Fields Too Large", 500: "Internal Server Error", 503: "Service Unavailable",
 }  # fmt: skip
 
 
-class Answer(NamedTuple):
+class Page(NamedTuple):
     status: int
     body: str
     type: str = "text/plain; charset=utf-8"
 
-    def written(self) -> bytes:
+    def to_bytes(self) -> bytes:
         body = self.body.encode()
         allow = "Allow: GET\r\n" if self.status == 405 else ""
         head = (
-            f"HTTP/1.1 {self.status} {WORDS[self.status]}\r\nContent-Type: {self.type}\r\n"
+            f"HTTP/1.1 {self.status} {REASONS[self.status]}\r\nContent-Type: {self.type}\r\n"
             f"Content-Length: {len(body)}\r\nCache-Control: no-store\r\n"
             f"X-Content-Type-Options: nosniff\r\n{allow}Connection: close\r\n\r\n"
         )
         return head.encode() + body
 
 
-Pages = Mapping[str, Callable[[], Answer]]
+Pages = Mapping[str, Callable[[], Page]]
 
 
-def answer(raw: bytes, address: str, pages: Pages) -> Answer:
-    """What to say to these bytes, which came to a server at that address."""
+def answer(raw: bytes, address: str, pages: Pages) -> Page:
+    """Return the answer to these bytes, which a server at that address has received."""
     head, end, _ = raw.partition(b"\r\n\r\n")
     if not end:
-        return Answer(*((431, "too long\n") if len(raw) >= REQUEST_CAP else (400, "not a request\n")))
+        return Page(*((431, "too long\n") if len(raw) >= REQUEST_CAP else (400, "not a request\n")))
     first, *lines = head.decode("latin-1").split("\r\n")
     words = first.split(" ")
     if len(words) != 3 or not words[2].startswith("HTTP/1."):
-        return Answer(400, "not a request\n")
+        return Page(400, "not a request\n")
     hosts = [
         value for name, _, value in (line.partition(":") for line in lines) if name.lower() == "host"
     ]
     if len(hosts) > 1 or (not hosts and words[2] != "HTTP/1.0"):
-        return Answer(400, "one Host is needed\n")
-    if hosts and not trusted(hosts[0], address):
-        return Answer(403, "that name is not this machine's; ask for 127.0.0.1 or localhost\n")
+        return Page(400, "one Host is needed\n")
+    if hosts and not is_trusted(hosts[0], address):
+        return Page(403, "that name is not this machine's; use 127.0.0.1 or localhost\n")
     page = pages.get(words[1].partition("?")[0])
     if page is None:
-        return Answer(404, f"there is {' and '.join(pages)}\n")
+        return Page(404, f"there is {' and '.join(pages)}\n")
     if words[0] != "GET":
-        return Answer(405, "GET only\n")
+        return Page(405, "GET only\n")
     return page()
 
 
-def trusted(host: str, address: str) -> bool:
-    """A web page may have a name of its own point at this machine, and read what a browser here can
-    reach (DNS rebinding); its `Host` is then that name. Where others reach us anyway, any will do."""
-    if not loopback(address):
+def is_trusted(host: str, address: str) -> bool:
+    """Return False for a `Host` of another machine: a web page may point its own name at this machine,
+    and read what a browser here can reach (DNS rebinding). A public address accepts every host."""
+    if not is_loopback(address):
         return True
     name = host.strip().lower()
     name = name[1:].partition("]")[0] if name.startswith("[") else name.partition(":")[0]
     return name in {"localhost", "127.0.0.1", "::1", address.lower()}
 
 
-def loopback(address: str) -> bool:
+def is_loopback(address: str) -> bool:
     return address.lower() in ("localhost", "::1") or address.startswith("127.")
 
 
-class Server:
+class HttpServer:
     """One thread that accepts, one for each connection."""
 
     def __init__(
         self, address: str, port: int, pages: Pages, users: Container[int] | None = None
     ) -> None:
-        """`users`: whom it answers, by uid; None: everybody who reaches it."""
+        """`users`: the uids that are answered; None: every client that reaches the server."""
         self.address = address
         self._users = users
-        self.port = port  # 0: any that is free, known once it listens
-        self.problem: str | None = None  # why it does not listen
+        self.port = port  # 0: a free port, known once the server listens
+        self.problem: str | None = None  # why the server does not listen
         self.listening = False
         self._pages = pages
         self._free = threading.BoundedSemaphore(AT_ONCE)
         self._refusing = threading.BoundedSemaphore(REFUSED_AT_ONCE)
         self._mutex = threading.Lock()
-        self._asking: list[socket.socket] = []  # whose request is not whole yet, the oldest first
+        self._receiving: list[socket.socket] = []  # whose request is not whole yet, the oldest first
         self._woken, self._wake = socket.socketpair()
         self._stopping = False
         self._thread = threading.Thread(target=self._run, name="http", daemon=True)
@@ -121,7 +119,7 @@ class Server:
         self._thread.start()
 
     def stop(self) -> None:
-        """No new connection; those that are being answered end by themselves."""
+        """Accept no more connections; those that are being answered end by themselves."""
         self._stopping = True
         self._wake.send(b"x")
         self._thread.join()
@@ -143,18 +141,18 @@ class Server:
             family, _, _, _, place = socket.getaddrinfo(
                 self.address, self.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
             )[0]
-            made = socket.create_server(place[:2], family=family, backlog=BACKLOG)
-        except (OSError, UnicodeError) as error:  # no name may have such a form
+            listening = socket.create_server(place[:2], family=family, backlog=BACKLOG)
+        except (OSError, UnicodeError) as error:  # UnicodeError: the address cannot be a host name
             why = (getattr(error, "strerror", None) or str(error)).partition(" (while")[0]
-            told = f"cannot listen on {self.address} port {self.port}: {why}"
-            if told != self.problem:
-                log.warning("%s; tried again every %g s", told, RETRY)
-            self.problem = told
+            problem = f"cannot listen on {self.address} port {self.port}: {why}"
+            if problem != self.problem:
+                log.warning("%s; tried again every %g s", problem, RETRY)
+            self.problem = problem
             return None
-        made.setblocking(False)
-        self.port, self.problem, self.listening = made.getsockname()[1], None, True
+        listening.setblocking(False)
+        self.port, self.problem, self.listening = listening.getsockname()[1], None, True
         log.info("metrics on %s port %d", self.address, self.port)
-        return made
+        return listening
 
     def _serve(self, listening: socket.socket) -> None:
         waiting = select.poll()
@@ -164,18 +162,18 @@ class Server:
             waiting.poll()
             try:
                 connection, _ = listening.accept()
-            except BlockingIOError:  # woken to end, or it hung up again
+            except BlockingIOError:  # woken to stop, or the client hung up again
                 continue
             except OSError as error:
                 log.warning("cannot accept: %s", error)
-                self._sleep(BREATH)
+                self._sleep(PAUSE)
                 continue
             self._begin(connection)
 
     def _begin(self, connection: socket.socket) -> None:
         try:
-            uid = tcp_peers.uid_of(connection) if self._users is not None else None
-        except OSError:  # it has hung up again
+            uid = sockets.find_peer_uid(connection) if self._users is not None else None
+        except OSError:  # the client has hung up again
             connection.close()
             return
         if self._users is not None and uid not in self._users:
@@ -185,14 +183,14 @@ class Server:
                 connection.close()
             return
         if not self._free.acquire(blocking=False):
-            self._let_the_slowest_go()
+            self._disconnect_slowest()
             if not self._free.acquire(timeout=TURN):
                 connection.setblocking(False)
-                self._send(connection, Answer(503, "too many at once\n"))
+                self._send(connection, Page(503, "too many at once\n"))
                 connection.close()
                 return
         with self._mutex:
-            self._asking.append(connection)
+            self._receiving.append(connection)
         self._start(self._converse, connection, self._free)
 
     def _start(
@@ -206,57 +204,57 @@ class Server:
                 with connection:
                     work(connection)
             finally:
-                self._no_longer_asking(connection)
+                self._end_receiving(connection)
                 place.release()
 
         try:
             threading.Thread(target=run, daemon=True).start()
-        except RuntimeError:  # no thread to be had
-            self._no_longer_asking(connection)
+        except RuntimeError:  # no thread can be started
+            self._end_receiving(connection)
             connection.close()
             place.release()
 
     def _converse(self, connection: socket.socket) -> None:
-        raw = _received(connection)
-        if self._no_longer_asking(connection) and raw:
+        raw = _receive_head(connection)
+        if self._end_receiving(connection) and raw:
             connection.settimeout(PATIENCE)
             self._send(connection, self._answer(raw))
-            _hung_up(connection)
+            _wait_for_close(connection)
 
     def _refuse(self, connection: socket.socket) -> None:
         connection.settimeout(LINGER)
-        self._send(connection, Answer(403, REFUSAL))
-        _hung_up(connection)
+        self._send(connection, Page(403, REFUSAL))
+        _wait_for_close(connection)
 
-    def _no_longer_asking(self, connection: socket.socket) -> bool:
-        """Whether it still was: not one that was let go of."""
+    def _end_receiving(self, connection: socket.socket) -> bool:
+        """Return False if the client was disconnected meanwhile."""
         with self._mutex:
-            if connection not in self._asking:
+            if connection not in self._receiving:
                 return False
-            self._asking.remove(connection)
+            self._receiving.remove(connection)
             return True
 
-    def _let_the_slowest_go(self) -> None:
+    def _disconnect_slowest(self) -> None:
         with self._mutex:
-            slowest = self._asking.pop(0) if self._asking else None
+            slowest = self._receiving.pop(0) if self._receiving else None
             if slowest is not None:
                 try:
-                    slowest.shutdown(socket.SHUT_RDWR)  # whoever reads from it reads its end
-                except OSError:  # it has hung up
+                    slowest.shutdown(socket.SHUT_RDWR)  # its thread reads the end of the stream
+                except OSError:  # the client has hung up
                     pass
 
-    def _answer(self, raw: bytes) -> Answer:
+    def _answer(self, raw: bytes) -> Page:
         try:
             return answer(raw, self.address, self._pages)
         except Exception:  # the fence
-            log.exception("could not answer")
-            return Answer(500, "that failed; see the log: agentctl daemon logs\n")
+            log.exception("a request failed")
+            return Page(500, "that failed; see the log: agentctl daemon logs\n")
 
-    def _send(self, connection: socket.socket, said: Answer) -> None:
+    def _send(self, connection: socket.socket, page: Page) -> None:
         try:
-            connection.sendall(said.written())
+            connection.sendall(page.to_bytes())
             connection.shutdown(socket.SHUT_WR)
-        except OSError:  # it hung up, or does not read
+        except OSError:  # the client hung up, or does not read
             pass
 
     def _sleep(self, seconds: float) -> None:
@@ -265,28 +263,28 @@ class Server:
         waiting.poll(seconds * 1000)
 
 
-def _received(connection: socket.socket) -> bytes:
-    """A request's head, as far as it came within our patience."""
+def _receive_head(connection: socket.socket) -> bytes:
+    """Return the head of a request, as far as it came in time."""
     deadline, raw = time.monotonic() + PATIENCE, b""
     while b"\r\n\r\n" not in raw and len(raw) < REQUEST_CAP:
-        left = deadline - time.monotonic()
-        if left <= 0:
+        remaining = deadline - time.monotonic()
+        if remaining <= 0:
             break
-        connection.settimeout(left)
+        connection.settimeout(remaining)
         try:
-            more = connection.recv(REQUEST_CAP - len(raw))
+            data = connection.recv(REQUEST_CAP - len(raw))
         except OSError:
             break
-        if not more:
+        if not data:
             break
-        raw += more
+        raw += data
     return raw
 
 
-def _hung_up(connection: socket.socket) -> None:
+def _wait_for_close(connection: socket.socket) -> None:
     deadline = time.monotonic() + LINGER
-    while (left := deadline - time.monotonic()) > 0:
-        connection.settimeout(left)
+    while (remaining := deadline - time.monotonic()) > 0:
+        connection.settimeout(remaining)
         try:
             if not connection.recv(1 << 16):
                 return

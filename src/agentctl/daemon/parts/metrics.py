@@ -1,5 +1,5 @@
-"""Serves metrics to Prometheus, and to `agentctl metrics` through the socket. A port that is another's
-is told, and stops nothing else."""
+"""Serve metrics to Prometheus, and to `agentctl metrics` through the socket. A port that another program
+uses is reported, and stops nothing else."""
 
 from __future__ import annotations
 
@@ -11,54 +11,54 @@ from collections.abc import Callable, Container, Iterable, Mapping
 from typing import Any
 
 from agentctl.config import settings as config
-from agentctl.daemon.parts.http import Answer, Server, loopback
+from agentctl.daemon.parts.http import HttpServer, Page, is_loopback
 from agentctl.errors import SourceError, TimedOut, UsageError
 from agentctl.metrics import collect, exposition
-from agentctl.metrics.counters import Tally
+from agentctl.metrics.counters import EventCounters
 from agentctl.metrics.exposition import Family
 from agentctl.sessions import query
 from agentctl.truth.survey import Survey
 
 log = logging.getLogger("agentctl.daemon.parts.metrics")
 
-PATIENCE = 10.0  # seconds to wait for another's look to end
-FRESH = 1.0  # seconds for which a page is shown again
+PATIENCE = 10.0  # seconds to wait for the look of another request
+FRESH = 1.0  # seconds for which a page is served again
 
 
 class Metrics:
-    """A part of the daemon. `families` may be asked for from any thread, also where it serves nobody."""
+    """A part of the daemon. `families` may be called in any thread, also if the HTTP server is off."""
 
     name = "metrics"
 
     def __init__(
         self,
-        notes: str,
+        database: str,
         environ: Mapping[str, str],
         since: float,
-        look: Callable[[], Survey] = query.everything,
+        look: Callable[[], Survey] = query.survey_sessions,
     ) -> None:
         self._environ = environ
         self._since = since
         self._look = look
-        self._tally = Tally(notes)
-        self._one = threading.Lock()  # one look at a time
-        self._begun = 0.0  # when the last look was
+        self._counters = EventCounters(database)
+        self._look_lock = threading.Lock()  # one look at a time
+        self._looked_at = 0.0  # the start of the last look
         self._families: list[Family] = []
-        self._server: Server | None = None
-        self._page = threading.Lock()  # one rendering at a time
-        self._rendered: str | None = None
-        self._rendered_at = 0.0
+        self._server: HttpServer | None = None
+        self._page_lock = threading.Lock()  # one rendering at a time
+        self._page: str | None = None
+        self._page_at = 0.0
 
     def start(self) -> None:
-        """Raises UsageError where the settings make no sense."""
-        self._caught_up()
+        """Raise UsageError for invalid settings."""
+        self._count_events()
         settings = config.load(self._environ).metrics
         if settings.off.value:
             return
-        pages = {"/metrics": self._scraped, "/healthz": lambda: Answer(200, "ok\n")}
+        pages = {"/metrics": self._render_page, "/healthz": lambda: Page(200, "ok\n")}
         address = settings.address.value
-        self._server = Server(
-            address, settings.port.value, pages, readers(address, settings.users.value)
+        self._server = HttpServer(
+            address, settings.port.value, pages, find_uids(address, settings.users.value)
         )
         self._server.start()
 
@@ -76,64 +76,64 @@ class Metrics:
         return place if server.listening else {"state": "starting", **place}
 
     def families(self) -> list[Family]:
-        """Of now: whoever waits for another's look to end shares the next with all who wait. Raises
+        """Return the metrics of now. Callers that wait for a look to end share the next one. Raises
         TimedOut."""
-        asked = time.monotonic()
-        if not self._one.acquire(timeout=PATIENCE):
+        called_at = time.monotonic()
+        if not self._look_lock.acquire(timeout=PATIENCE):
             raise TimedOut(f"no look at the machine has ended within {PATIENCE:g} s")
         try:
-            if self._begun < asked:
-                self._begun = time.monotonic()
-                self._families = self._made()
+            if self._looked_at < called_at:
+                self._looked_at = time.monotonic()
+                self._families = self._collect()
             return self._families
         finally:
-            self._one.release()
+            self._look_lock.release()
 
-    def _made(self) -> list[Family]:
-        states = collect.collect(self._environ, self._surveyed)
-        self._caught_up()
-        return [*states, *self._tally.families(), *collect.of_process(self._since)]
+    def _collect(self) -> list[Family]:
+        states = collect.collect(self._environ, self._survey)
+        self._count_events()
+        return [*states, *self._counters.families(), *collect.process_families(self._since)]
 
-    def _surveyed(self) -> Survey:
+    def _survey(self) -> Survey:
         began = time.monotonic()
-        found = self._look()
-        self._tally.surveyed(time.monotonic() - began)
-        return found
+        survey = self._look()
+        self._counters.observe_survey(time.monotonic() - began)
+        return survey
 
-    def _caught_up(self) -> None:
+    def _count_events(self) -> None:
         try:
-            self._tally.catch_up()
-        except SourceError as error:  # also told as agentctl_state_problems
+            self._counters.catch_up()
+        except SourceError as error:  # agentctl_state_problems shows it, too
             log.warning("the journal cannot be counted: %s", error)
 
-    def _scraped(self) -> Answer:
-        """At most one look a second, however many ask."""
-        if not self._page.acquire(timeout=PATIENCE):
-            return Answer(503, f"no look at the machine has ended within {PATIENCE:g} s\n")
+    def _render_page(self) -> Page:
+        """Return a page that is at most a second old, so that many requests cost one look a second."""
+        if not self._page_lock.acquire(timeout=PATIENCE):
+            return Page(503, f"no look at the machine has ended within {PATIENCE:g} s\n")
         try:
-            if self._rendered is None or time.monotonic() - self._rendered_at >= FRESH:
+            if self._page is None or time.monotonic() - self._page_at >= FRESH:
                 began = time.monotonic()
-                self._rendered = exposition.text(self.families())
-                self._rendered_at = began
-            return Answer(200, self._rendered, exposition.CONTENT_TYPE)
+                self._page = exposition.render_text(self.families())
+                self._page_at = began
+            return Page(200, self._page, exposition.CONTENT_TYPE)
         except TimedOut as error:
-            return Answer(503, f"{error}\n")
+            return Page(503, f"{error}\n")
         finally:
-            self._page.release()
+            self._page_lock.release()
 
 
-def readers(address: str, users: Iterable[str]) -> Container[int] | None:
-    """The uids that are answered; None: everybody's. Raises UsageError."""
-    if "*" in users or not loopback(address):  # who lets other machines read it cannot mean this user
+def find_uids(address: str, users: Iterable[str]) -> Container[int] | None:
+    """Return the uids that may read the metrics; None: every uid. Raises UsageError."""
+    if "*" in users or not is_loopback(address):  # an address for other machines is not for one user
         return None
     import pwd
 
-    found = {0, os.geteuid()}
+    uids = {0, os.geteuid()}
     for name in users:
         try:
-            found.add(int(name) if name.isascii() and name.isdigit() else pwd.getpwnam(name).pw_uid)
+            uids.add(int(name) if name.isascii() and name.isdigit() else pwd.getpwnam(name).pw_uid)
         except (KeyError, ValueError) as error:
             raise UsageError(
                 f"metrics.users: there is no user {name!r}", 'example: ["prometheus"]'
             ) from error
-    return found
+    return uids

@@ -1,1 +1,1 @@
-"""What each agent shows at each step: `expected(version)`, measured on the versions named there."""
+"""What each agent must show at each step: `expected(version)`, measured on the versions named there."""

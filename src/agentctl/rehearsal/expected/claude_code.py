@@ -1,8 +1,8 @@
-"""Claude Code: its own record of each process tells the status, its transcript agrees."""
+"""Claude Code: its record of each process has the status, and its transcript agrees."""
 
 from __future__ import annotations
 
-from agentctl.rehearsal.expect import EXITED, GONE, Expected, Signal, Telling, Version
+from agentctl.rehearsal.signals import EXITED, GONE, Expectation, Expected, Signal, Version
 
 _BOUND = Signal(
     "sessions/PID.json binds the process", "alive", "kernel", note=r"^bound by pid record: .*/sessions/"
@@ -22,7 +22,7 @@ def _transcript(claim: str, word: str, detail: str = "") -> Signal:
 _ASKED = _transcript("working", "api-request")
 _CALLED = _transcript("working", "stop_reason tool_use")
 _DONE = _transcript("idle", "stop_reason end_turn", "completed")
-_WORK = Telling("running", (_BOUND, _record("working", "busy"), _ASKED))
+_WORK = Expectation("running", (_BOUND, _record("working", "busy"), _ASKED))
 
 
 def expected(_: Version) -> Expected:
@@ -30,16 +30,16 @@ def expected(_: Version) -> Expected:
     return Expected(
         versions=("2.1.325",),
         terminal={
-            "start": Telling("idle", (_BOUND, _record("idle", "idle"))),
+            "start": Expectation("idle", (_BOUND, _record("idle", "idle"))),
             "work": _WORK,
-            "permission": Telling("waiting", (_BOUND, waits, _CALLED), waiting_for="permission"),
-            "tool": Telling("running", (_BOUND, _record("working", "busy"), _CALLED)),
-            "idle": Telling("idle", (_BOUND, _record("idle", "idle"), _DONE)),
-            "end": Telling("stopped", (GONE, _DONE), outcome="completed"),
+            "permission": Expectation("waiting", (_BOUND, waits, _CALLED), waiting_for="permission"),
+            "tool": Expectation("running", (_BOUND, _record("working", "busy"), _CALLED)),
+            "idle": Expectation("idle", (_BOUND, _record("idle", "idle"), _DONE)),
+            "end": Expectation("stopped", (GONE, _DONE), outcome="completed"),
         },
         headless={
             "work": _WORK,
-            "end": Telling("stopped", (GONE, _DONE, EXITED), outcome="completed"),
+            "end": Expectation("stopped", (GONE, _DONE, EXITED), outcome="completed"),
         },
-        wanted="Do you want to proceed",
+        question="Do you want to proceed",
     )

@@ -1,8 +1,8 @@
-"""Codex: the lock that a thread's process holds binds it, the rollout tells of its turns."""
+"""Codex: the lock that a process holds open binds it to its thread; the rollout has the turns."""
 
 from __future__ import annotations
 
-from agentctl.rehearsal.expect import EXITED, GONE, Expected, Signal, Telling, Version
+from agentctl.rehearsal.signals import EXITED, GONE, Expectation, Expected, Signal, Version
 
 _LOCK = r"/thread-writer-locks/[-0-9a-f]+\.lock$"
 _BOUND = Signal(
@@ -29,7 +29,7 @@ _ASKS = Signal(
     "^asks to run outside the sandbox",
     "permission",
 )
-# Of its own accord it asks for nothing that its sandbox allows.
+# Codex does not ask for what its sandbox allows.
 _CALL = (
     '[[call=exec_command:{"cmd": "{command}", "sandbox_permissions": "require_escalated", '
     '"justification": "a rehearsal", "yield_time_ms": 30000}]]'
@@ -40,18 +40,18 @@ def expected(_: Version) -> Expected:
     return Expected(
         versions=("0.166.0",),
         terminal={
-            "start": Telling("idle", (_BOUND, _UNUSED)),
-            "work": Telling("running", (_BOUND, _OPEN)),
-            "permission": Telling("waiting", (_BOUND, _ASKS), waiting_for="permission"),
-            "tool": Telling("running", (_BOUND, _OPEN)),
-            "idle": Telling("idle", (_BOUND, _DONE)),
-            "end": Telling("stopped", (GONE, _DONE), outcome="completed"),
+            "start": Expectation("idle", (_BOUND, _UNUSED)),
+            "work": Expectation("running", (_BOUND, _OPEN)),
+            "permission": Expectation("waiting", (_BOUND, _ASKS), waiting_for="permission"),
+            "tool": Expectation("running", (_BOUND, _OPEN)),
+            "idle": Expectation("idle", (_BOUND, _DONE)),
+            "end": Expectation("stopped", (GONE, _DONE), outcome="completed"),
         },
         headless={
-            "work": Telling("running", (_BOUND, _OPEN)),
-            "end": Telling("stopped", (GONE, _DONE, EXITED), outcome="completed"),
+            "work": Expectation("running", (_BOUND, _OPEN)),
+            "end": Expectation("stopped", (GONE, _DONE, EXITED), outcome="completed"),
         },
         call=_CALL,
-        wanted="Would you like to run",
+        question="Would you like to run",
         allow="y",
     )

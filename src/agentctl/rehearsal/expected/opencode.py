@@ -1,10 +1,10 @@
-"""OpenCode: its log tells whose session it is, its database what it does."""
+"""OpenCode: its log says which process runs a session, its database what the session does."""
 
 from __future__ import annotations
 
 import json
 
-from agentctl.rehearsal.expect import EXITED, GONE, Expected, Signal, Telling, Version
+from agentctl.rehearsal.signals import EXITED, GONE, Expectation, Expected, Signal, Version
 
 _ANSWER = r"/opencode\.db#ses_\w+/msg_\w+$"
 _ALIVE = Signal("its process is there", "alive", "kernel")
@@ -35,17 +35,17 @@ def expected(_: Version) -> Expected:
     return Expected(
         versions=("1.18.33",),
         terminal={
-            "start": Telling("idle", (_ALIVE, _RESTS), named=False),
-            "work": Telling("running", (_LOGGED, _OPEN)),
-            "permission": Telling("waiting", (_LOGGED, _ASKS), waiting_for="permission"),
-            "tool": Telling("running", (_LOGGED, _OPEN)),
-            "idle": Telling("idle", (_LOGGED, _DONE)),
-            "end": Telling("stopped", (GONE, _DONE), outcome="completed"),
+            "start": Expectation("idle", (_ALIVE, _RESTS), has_id=False),
+            "work": Expectation("running", (_LOGGED, _OPEN)),
+            "permission": Expectation("waiting", (_LOGGED, _ASKS), waiting_for="permission"),
+            "tool": Expectation("running", (_LOGGED, _OPEN)),
+            "idle": Expectation("idle", (_LOGGED, _DONE)),
+            "end": Expectation("stopped", (GONE, _DONE), outcome="completed"),
         },
         headless={
-            "work": Telling("running", (_LOGGED, _OPEN)),
-            "end": Telling("stopped", (GONE, _DONE, EXITED), outcome="completed"),
+            "work": Expectation("running", (_LOGGED, _OPEN)),
+            "end": Expectation("stopped", (GONE, _DONE, EXITED), outcome="completed"),
         },
-        wanted="Permission required",
-        environ={"OPENCODE_PERMISSION": json.dumps({"bash": "ask"})},  # it asks for nothing by itself
+        question="Permission required",
+        environ={"OPENCODE_PERMISSION": json.dumps({"bash": "ask"})},  # it does not ask otherwise
     )

@@ -1,12 +1,12 @@
-"""Pi: the last line of its session file tells. It asks for no permission, ever.
+"""Pi: the last line of its session file shows what it does. It never asks for permission.
 
-Before 0.99 that file is written after the first answer: until then nothing tells what it does. Before
-0.82 it does not say to its commands which session they are of.
+Before 0.99 it creates that file only after the first answer: until then its activity cannot be seen.
+Before 0.82 the environment of its commands does not name the session.
 """
 
 from __future__ import annotations
 
-from agentctl.rehearsal.expect import EXITED, GONE, Expected, Signal, Telling, Version
+from agentctl.rehearsal.signals import EXITED, GONE, Expectation, Expected, Signal, Version
 
 _LINE = r"/sessions/.+\.jsonl@\d+$"
 _ALIVE = Signal("its process is there", "alive", "kernel")
@@ -26,23 +26,25 @@ _NOTED = Signal("agentctl noted whom it launched", "alive", "kernel", note=r"^bo
 _OPEN = Signal("the last line is a question", "working", "journal", _LINE, "^last message: user$")
 _CALLED = Signal("the last line says toolUse", "working", "journal", _LINE, "^stopReason toolUse$")
 _DONE = Signal("the last line says stop", "idle", "journal", _LINE, "^stopReason stop$", "completed")
-_UNSEEN = Telling("running", (_ALIVE,), named=False, blind=True)
+_BLIND = Expectation("running", (_ALIVE,), has_id=False, is_blind=True)
 
 
 def expected(version: Version) -> Expected:
-    late = bool(version) and version < (0, 99)
-    tells_children = not version or version >= (0, 82)
+    has_late_file = bool(version) and version < (0, 99)
+    names_session = not version or version >= (0, 82)
     return Expected(
-        versions=("0.73.1",) if late else ("1.5.0",),
+        versions=("0.73.1",) if has_late_file else ("1.5.0",),
         terminal={
-            "start": _UNSEEN._replace(status="idle"),
-            "work": _UNSEEN if late else Telling("running", (_INFERRED, _OPEN)),
-            "tool": Telling("running", (_BY_CHILD if tells_children else _INFERRED, _CALLED)),
-            "idle": Telling("idle", (_INFERRED, _DONE)),
-            "end": Telling("stopped", (GONE, _DONE), outcome="completed"),
+            "start": _BLIND._replace(status="idle"),
+            "work": _BLIND if has_late_file else Expectation("running", (_INFERRED, _OPEN)),
+            "tool": Expectation("running", (_BY_CHILD if names_session else _INFERRED, _CALLED)),
+            "idle": Expectation("idle", (_INFERRED, _DONE)),
+            "end": Expectation("stopped", (GONE, _DONE), outcome="completed"),
         },
         headless={
-            "work": Telling("running", (_NOTED,) if late else (_NOTED, _OPEN), blind=late),
-            "end": Telling("stopped", (GONE, _DONE, EXITED), outcome="completed"),
+            "work": Expectation(
+                "running", (_NOTED,) if has_late_file else (_NOTED, _OPEN), is_blind=has_late_file
+            ),
+            "end": Expectation("stopped", (GONE, _DONE, EXITED), outcome="completed"),
         },
     )

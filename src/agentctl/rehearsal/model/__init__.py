@@ -1,1 +1,1 @@
-"""A fake model server: three protocols, scripted through the prompt, with a journal of what it sent."""
+"""A fake model server: three protocols, scripted by the prompt, with a journal of what it sent."""

@@ -1,4 +1,4 @@
-"""Anthropic Messages: what a request says, and how an answer is written."""
+"""Anthropic Messages: read a request, write an answer."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from agentctl.rehearsal.model.request import Item, Request, Tool, texts, understood
-from agentctl.rehearsal.model.voice import TOKENS_IN, TOKENS_OUT, Part, Voice, frame
+from agentctl.rehearsal.model.request import Item, Request, Tool, list_texts, make_request
+from agentctl.rehearsal.model.voice import TOKENS_IN, TOKENS_OUT, Part, Voice, make_frame
 
 ERROR_TYPES = {
     400: "invalid_request_error",
@@ -20,23 +20,23 @@ ERROR_TYPES = {
 }
 
 
-def read(body: Mapping[str, Any], headers: Mapping[str, str]) -> Request:
+def read_request(body: Mapping[str, Any], headers: Mapping[str, str]) -> Request:
     form = (body.get("output_config") or {}).get("format") or body.get("output_format") or {}
     tools = [
         Tool(str(tool.get("name")), tool.get("input_schema") or {}) for tool in body.get("tools") or []
     ]
-    return understood(
+    return make_request(
         _items(body.get("messages") or []), tools, body, headers, schema=form.get("schema")
     )
 
 
-def refusal(status: int, message: str) -> dict[str, Any]:
+def make_error(status: int, message: str) -> dict[str, Any]:
     kind = ERROR_TYPES.get(status, "api_error")
     return {"type": "error", "error": {"type": kind, "message": message}}
 
 
 def _items(messages: list[dict[str, Any]]) -> Iterator[Item]:
-    """Claude Code merges user messages: each text block stands for itself."""
+    """Yield one item for each block: Claude Code merges several user messages into one."""
     for message in messages:
         content = message.get("content")
         blocks = content if isinstance(content, list) else [{"type": "text", "text": content or ""}]
@@ -46,25 +46,25 @@ def _items(messages: list[dict[str, Any]]) -> Iterator[Item]:
                 if kind == "tool_result":
                     yield Item("result")
                 elif kind == "text":
-                    yield Item("user", "\n".join(texts([block])))
+                    yield Item("user", "\n".join(list_texts([block])))
             elif kind == "text":
-                yield Item("said")
+                yield Item("answer")
             elif kind == "tool_use":
-                yield Item("called")
+                yield Item("call")
 
 
 class AnthropicVoice(Voice):
     def __init__(self, model: str) -> None:
         super().__init__(model)
-        self._open = False  # is the last block, a text, still growing?
+        self._open = False  # the last block is a text that still grows
 
     def begin(self) -> str:
         return _event("message_start", message=self._message([], None, 1)) + _event("ping")
 
     def think(self, text: str) -> str:
-        done = self._close()
+        frames = self._close()
         part = self._add("think", "", text)
-        return done + self._block(
+        return frames + self._block(
             {"type": "thinking", "thinking": "", "signature": ""},
             {"type": "thinking_delta", "thinking": part.text},
             {"type": "signature_delta", "signature": "cmVoZWFyc2Fs"},
@@ -80,9 +80,9 @@ class AnthropicVoice(Voice):
         return started + self._delta({"type": "text_delta", "text": piece})
 
     def call(self, tool: Tool, arguments: Mapping[str, Any]) -> str:
-        done = self._close()
+        frames = self._close()
         part = self._add_call("toolu_", tool, arguments)
-        return done + self._block(
+        return frames + self._block(
             {"type": "tool_use", "id": part.id, "name": tool.name, "input": {}},
             {"type": "input_json_delta", "partial_json": part.arguments},
         )
@@ -96,7 +96,7 @@ class AnthropicVoice(Voice):
     def fault(self) -> str:
         return _event("error", error={"type": "overloaded_error", "message": "Overloaded"})
 
-    def whole(self) -> dict[str, Any]:
+    def whole_answer(self) -> dict[str, Any]:
         return self._message([_block_of(part) for part in self.parts], self.stop or None, TOKENS_OUT)
 
     def _message(self, content: list[dict[str, Any]], stop: str | None, tokens: int) -> dict[str, Any]:
@@ -128,7 +128,7 @@ class AnthropicVoice(Voice):
 
 
 def _event(kind: str, **fields: Any) -> str:
-    return frame({"type": kind, **fields}, kind)
+    return make_frame({"type": kind, **fields}, kind)
 
 
 def _block_of(part: Part) -> dict[str, Any]:

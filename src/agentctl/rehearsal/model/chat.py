@@ -1,4 +1,4 @@
-"""OpenAI chat completions: what a request says, and how an answer is written."""
+"""OpenAI chat completions: read a request, write an answer."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import time
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from agentctl.rehearsal.model.request import Item, Request, Tool, texts, understood
-from agentctl.rehearsal.model.voice import FAULT, TOKENS_IN, TOKENS_OUT, Part, Voice, frame
+from agentctl.rehearsal.model.request import Item, Request, Tool, list_texts, make_request
+from agentctl.rehearsal.model.voice import FAULT, TOKENS_IN, TOKENS_OUT, Part, Voice, make_frame
 
 DONE = "data: [DONE]\n\n"
 USAGE = {
@@ -25,15 +25,15 @@ REASONS = {
 }
 
 
-def read(body: Mapping[str, Any], headers: Mapping[str, str]) -> Request:
+def read_request(body: Mapping[str, Any], headers: Mapping[str, str]) -> Request:
     form = body.get("response_format") or {}
     functions = [tool.get("function") or tool for tool in body.get("tools") or []]
     tools = [Tool(str(function.get("name")), function.get("parameters") or {}) for function in functions]
     schema = (form.get("json_schema") or {}).get("schema")
-    return understood(_items(body.get("messages") or []), tools, body, headers, schema=schema)
+    return make_request(_items(body.get("messages") or []), tools, body, headers, schema=schema)
 
 
-def refusal(status: int, message: str) -> dict[str, Any]:
+def make_error(status: int, message: str) -> dict[str, Any]:
     kind = "server_error" if status >= 500 else "invalid_request_error"
     return {"error": {"message": message, "type": kind, "param": None, "code": f"rehearsed_{status}"}}
 
@@ -42,13 +42,13 @@ def _items(messages: list[dict[str, Any]]) -> Iterator[Item]:
     for message in messages:
         match message.get("role"):
             case "user":
-                yield from (Item("user", text) for text in texts(message.get("content")))
+                yield from (Item("user", text) for text in list_texts(message.get("content")))
             case "tool":
                 yield Item("result")
             case "assistant":
-                if any(texts(message.get("content"))):
-                    yield Item("said")
-                yield from (Item("called") for _ in message.get("tool_calls") or [])
+                if any(list_texts(message.get("content"))):
+                    yield Item("answer")
+                yield from (Item("call") for _ in message.get("tool_calls") or [])
 
 
 class ChatVoice(Voice):
@@ -73,13 +73,13 @@ class ChatVoice(Voice):
 
     def finish(self, stop: str) -> str:
         self.stop = REASONS.get(stop, stop) or ("tool_calls" if self.calls else "stop")
-        usage = frame(self._head("chat.completion.chunk") | {"choices": [], "usage": USAGE})
+        usage = make_frame(self._head("chat.completion.chunk") | {"choices": [], "usage": USAGE})
         return self._chunk({}, self.stop) + usage + DONE
 
     def fault(self) -> str:
-        return frame(refusal(500, FAULT))
+        return make_frame(make_error(500, FAULT))
 
-    def whole(self) -> dict[str, Any]:
+    def whole_answer(self) -> dict[str, Any]:
         message: dict[str, Any] = {"role": "assistant", "content": self.text or None}
         if self.thought:
             message["reasoning_content"] = self.thought
@@ -98,7 +98,7 @@ class ChatVoice(Voice):
 
     def _chunk(self, delta: dict[str, Any], stop: str | None = None) -> str:
         choice = {"index": 0, "delta": delta, "finish_reason": stop}
-        return frame(self._head("chat.completion.chunk") | {"choices": [choice]})
+        return make_frame(self._head("chat.completion.chunk") | {"choices": [choice]})
 
 
 def _call(part: Part) -> dict[str, Any]:

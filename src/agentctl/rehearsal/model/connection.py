@@ -1,4 +1,4 @@
-"""The HTTP side: reads a request's body however it is wrapped, sends answers whole or in pieces."""
+"""HTTP: read the body of a request in any encoding, send answers whole or in pieces."""
 
 from __future__ import annotations
 
@@ -10,16 +10,17 @@ import zlib
 from http.server import BaseHTTPRequestHandler
 from typing import Any
 
-BIGGEST = 256 * 1024 * 1024  # bytes of a request; an agent sends its whole conversation each time
+BIGGEST = 256 * 1024 * 1024  # bytes of a request: an agent sends its whole conversation each time
 
 
 class BadBody(ValueError):
-    """A body that is no JSON object, or cannot be unwrapped."""
+    """The body is not a JSON object, or cannot be decoded."""
 
 
 def read_body(handler: BaseHTTPRequestHandler) -> dict[str, Any]:
+    """Return the JSON object of a request. Raises BadBody."""
     try:
-        raw = _unwrapped(_raw(handler), handler.headers.get("content-encoding", ""))
+        raw = _decode(_read_raw(handler), handler.headers.get("content-encoding", ""))
         body = json.loads(raw or b"{}")
     except (ValueError, OSError, zlib.error, EOFError) as error:
         raise BadBody(str(error)) from error
@@ -28,28 +29,28 @@ def read_body(handler: BaseHTTPRequestHandler) -> dict[str, Any]:
     return body
 
 
-def _raw(handler: BaseHTTPRequestHandler) -> bytes:
+def _read_raw(handler: BaseHTTPRequestHandler) -> bytes:
     if "chunked" in handler.headers.get("transfer-encoding", "").lower():
-        return _chunks(handler)
+        return _read_chunks(handler)
     size = int(handler.headers.get("content-length") or 0)
     if not 0 <= size <= BIGGEST:
         raise BadBody(f"{size} bytes")
     return handler.rfile.read(size)
 
 
-def _chunks(handler: BaseHTTPRequestHandler) -> bytes:
-    found = bytearray()
+def _read_chunks(handler: BaseHTTPRequestHandler) -> bytes:
+    data = bytearray()
     while size := int(handler.rfile.readline().split(b";")[0], 16):
-        if not 0 <= size <= BIGGEST - len(found):
+        if not 0 <= size <= BIGGEST - len(data):
             raise BadBody(f"a chunk of {size} bytes")
-        found += handler.rfile.read(size)
+        data += handler.rfile.read(size)
         handler.rfile.readline()
     while handler.rfile.readline().strip():
         pass  # trailers
-    return bytes(found)
+    return bytes(data)
 
 
-def _unwrapped(raw: bytes, encoding: str) -> bytes:
+def _decode(raw: bytes, encoding: str) -> bytes:
     match encoding.strip().lower():
         case "" | "identity":
             return raw
@@ -61,7 +62,7 @@ def _unwrapped(raw: bytes, encoding: str) -> bytes:
 
 
 class HttpLine:
-    """The way to the client of one HTTP request."""
+    """Sends the answer to one HTTP request."""
 
     def __init__(self, handler: BaseHTTPRequestHandler) -> None:
         self._handler = handler
@@ -71,14 +72,14 @@ class HttpLine:
         self._handler.send_header("content-type", "text/event-stream; charset=utf-8")
         self._handler.send_header("cache-control", "no-cache")
         self._handler.send_header("transfer-encoding", "chunked")
-        # A connection per answer: a client never meets one that a stopped server has left behind.
+        # One connection per answer: no client keeps a connection to a server that was stopped.
         self._handler.send_header("connection", "close")
         self._handler.end_headers()
         self._handler.close_connection = True
 
     def send(self, frames: str) -> None:
         data = frames.encode()
-        if data:  # an empty chunk would be the end
+        if data:  # an empty chunk would end the answer
             self._handler.wfile.write(b"%x\r\n%s\r\n" % (len(data), data))
 
     def close(self) -> None:
@@ -93,8 +94,8 @@ class HttpLine:
         if self._handler.command != "HEAD":
             self._handler.wfile.write(data)
 
-    def gone(self) -> bool:
-        """Readable but nothing to read: the other side has closed."""
+    def is_gone(self) -> bool:
+        """Return True if the client has closed: the socket is readable, but has no data."""
         connection: socket.socket = self._handler.connection
         try:
             poll = select.poll()  # select() cannot watch descriptors above 1023

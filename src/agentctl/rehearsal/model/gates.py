@@ -1,4 +1,4 @@
-"""Named gates that answers wait at. A gate once open stays open; when the model stops, all waits end."""
+"""Named gates at which answers wait. An open gate stays open. When the model stops, all waits end."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import threading
 
 
 class Stopped(Exception):
-    """The model server is being stopped: whoever waits gives up."""
+    """The model server stops: every wait ends."""
 
 
 class Gates:
@@ -25,18 +25,19 @@ class Gates:
             self._stopped = True
             self._change.notify_all()
 
-    def go_on(self) -> None:
-        """The server was started again."""
+    def resume(self) -> None:
+        """Allow waits again: the server was started again."""
         with self._change:
             self._stopped = False
 
     @property
-    def stopped(self) -> bool:
+    def is_stopped(self) -> bool:
         with self._change:
             return self._stopped
 
     def wait(self, name: str | None, seconds: float) -> bool:
-        """Is it open, after at most so long? Without a name: just that long."""
+        """Wait until this gate is open. Return False if it is not after `seconds`; without a name,
+        always wait that long. Raises Stopped."""
         with self._change:
             self._change.wait_for(lambda: self._stopped or name in self._open, seconds)
             if self._stopped:

@@ -1,4 +1,4 @@
-"""What the fake model has seen and sent, in order: the driver's truth about the model's side."""
+"""The journal of the fake model: what it received and sent, in order. The driver relies on it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Literal
 
 Kind = Literal["asked", "began", "held", "called", "answered", "refused", "dropped", "left"]
 KEPT_TEXT = 2000  # characters of the prompt that a note keeps
-TAIL = 15  # notes shown when a wait was in vain
+TAIL = 15  # notes in the error of a wait that timed out
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,7 +19,7 @@ class Note:
 
     asked     a request was read
     began     the first byte of its answer is sent
-    held      arrived at a gate, a silence or a mute
+    held      the answer waits at a gate, a silence or a mute
     called    a message with tool calls is sent
     answered  the final answer is sent
     refused   an error status, or an error event, is sent
@@ -39,29 +39,29 @@ class Note:
 class Journal:
     def __init__(self, sink: Callable[[Note], None] | None = None) -> None:
         self._notes: list[Note] = []
-        self._news = threading.Condition()
+        self._change = threading.Condition()
         self._sink = sink
 
     def add(
         self, kind: Kind, text: str, *, round_: int = 0, helper: bool = False, gate: str = ""
     ) -> Note:
-        with self._news:
+        with self._change:
             seq = len(self._notes) + 1
             note = Note(seq, time.time(), kind, text[:KEPT_TEXT], round_, helper, gate)
             self._notes.append(note)
             if self._sink:
                 self._sink(note)
-            self._news.notify_all()
+            self._change.notify_all()
         return note
 
     def notes(self) -> tuple[Note, ...]:
-        with self._news:
+        with self._change:
             return tuple(self._notes)
 
     @property
     def last(self) -> int:
-        """The number of the newest note: what to pass as `after` to see only what comes now."""
-        with self._news:
+        """The number of the newest note. Pass it as `after` to wait for later notes only."""
+        with self._change:
             return len(self._notes)
 
     def wait(
@@ -74,9 +74,10 @@ class Journal:
         helper: bool | None = False,
         gate: str | None = None,
     ) -> Note:
-        """The first such note; `helper=None` takes both kinds of request, `gate=None` any gate."""
+        """Wait for the first such note and return it. `helper=None` accepts both kinds of request,
+        `gate=None` any gate. Raises TimeoutError."""
 
-        def wanted(note: Note) -> bool:
+        def is_match(note: Note) -> bool:
             return (
                 note.kind == kind
                 and containing in note.text
@@ -85,12 +86,12 @@ class Journal:
             )
 
         end = time.monotonic() + deadline
-        with self._news:
+        with self._change:
             while True:
                 for note in self._notes[after:]:
-                    if wanted(note):
+                    if is_match(note):
                         return note
-                if not self._news.wait(max(0.0, end - time.monotonic())):
+                if not self._change.wait(max(0.0, end - time.monotonic())):
                     what = f"{kind!r} containing {containing!r} after {after}"
                     raise TimeoutError(f"not within {deadline:g} s: {what}\n{self._tail()}")
 
@@ -98,12 +99,13 @@ class Journal:
         hidden = len(self._notes) - TAIL
         lines = [f"... {hidden} earlier"] if hidden > 0 else []
         return (
-            "\n".join([*lines, *(told(note) for note in self._notes[-TAIL:])]) or "the journal is empty"
+            "\n".join([*lines, *(format_note(note) for note in self._notes[-TAIL:])])
+            or "the journal is empty"
         )
 
 
-def told(note: Note) -> str:
-    """One line for people."""
+def format_note(note: Note) -> str:
+    """Return the note as one line for people."""
     clock = f"{time.strftime('%H:%M:%S', time.localtime(note.at))}.{int(note.at % 1 * 1000):03}"
     marks = f" gate={note.gate}" if note.gate else ""
     marks += " helper" if note.helper else ""

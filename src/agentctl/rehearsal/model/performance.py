@@ -1,4 +1,5 @@
-"""Plays one round to one client: pauses, failures, words and calls, each noted when it has happened."""
+"""Play one round to one client: pauses, failures, text and tool calls. The journal gets a note on
+each."""
 
 from __future__ import annotations
 
@@ -9,27 +10,27 @@ from typing import Any, Protocol
 
 from agentctl.rehearsal.model.gates import Gates, Stopped
 from agentctl.rehearsal.model.journal import Journal, Kind
-from agentctl.rehearsal.model.reply import default
-from agentctl.rehearsal.model.request import Request, agent_made
-from agentctl.rehearsal.model.script import BadScript, Failure, Pause, Round, after, rounds
-from agentctl.rehearsal.model.tools import Use, use
+from agentctl.rehearsal.model.reply import make_default
+from agentctl.rehearsal.model.request import Request, is_agent_made
+from agentctl.rehearsal.model.script import BadScript, Failure, Pause, Round, find_round, parse_rounds
+from agentctl.rehearsal.model.tools import ToolUse, choose_tool
 from agentctl.rehearsal.model.voice import FAULT, THOUGHT, Voice
 
 WORD_EVERY = 0.2  # seconds between two words of a slow stream
-GLANCE = 0.05  # seconds between two looks at whether the client is still there
+GLANCE = 0.05  # seconds between two checks that the client is still there
 PIECE = 4000  # characters in one event of a long text
 
 
-class Left(Exception):
-    """The client has closed the connection."""
+class ClientLeft(Exception):
+    """The client closed the connection."""
 
 
-class Cut(Exception):
-    """The script wants the connection closed here."""
+class ConnectionCut(Exception):
+    """The script closes the connection here."""
 
 
 class Line(Protocol):
-    """The way to the client."""
+    """Sends an answer to the client."""
 
     def open(self) -> None:
         """Send the head of a streamed answer."""
@@ -37,28 +38,31 @@ class Line(Protocol):
     def send(self, frames: str) -> None: ...
 
     def close(self) -> None:
-        """End a streamed answer properly."""
+        """End a streamed answer."""
 
     def reply(self, status: int, body: dict[str, Any]) -> None:
         """Send a whole answer at once."""
 
-    def gone(self) -> bool: ...
+    def is_gone(self) -> bool: ...
 
 
 class Tally:
-    """How often a failure has been played, per conversation and text: "the first two times"."""
+    """Counts how often each failure was played, by conversation and text, for "the first two times"."""
 
     def __init__(self) -> None:
-        self._played: dict[tuple[str, str, int, int], int] = {}
+        self._counts: dict[tuple[str, str, int, int], int] = {}
         self._lock = threading.Lock()
 
-    def due(self, request: Request, number: int, failures: tuple[Failure, ...]) -> Failure | None:
+    def take_failure(
+        self, request: Request, number: int, failures: tuple[Failure, ...]
+    ) -> Failure | None:
+        """Return the failure to play now and count it; None if there is none."""
         with self._lock:
             for at, failure in enumerate(failures):
                 key = (request.conversation, request.text, number, at)
-                played = self._played.get(key, 0)
-                if failure.times is None or played < failure.times:
-                    self._played[key] = played + 1
+                count = self._counts.get(key, 0)
+                if failure.times is None or count < failure.times:
+                    self._counts[key] = count + 1
                     return failure
         return None
 
@@ -68,25 +72,25 @@ class Performance:
         self,
         request: Request,
         voice: Voice,
-        refusal: Callable[[int, str], dict[str, Any]],
+        make_error: Callable[[int, str], dict[str, Any]],
         line: Line,
         *,
         gates: Gates,
         journal: Journal,
         tally: Tally,
     ) -> None:
-        self._request, self._voice, self._refusal, self._line = request, voice, refusal, line
+        self._request, self._voice, self._make_error, self._line = request, voice, make_error, line
         self._gates, self._journal, self._tally = gates, journal, tally
         self._number = 0
         self._words = 0
 
     def play(self) -> None:
         try:
-            unscripted = self._request.helper or agent_made(self._request.text)
-            script = (Round(),) if unscripted else rounds(self._request.text)
-            self._number = after(script, self._request.results)
+            has_no_script = self._request.helper or is_agent_made(self._request.text)
+            script = (Round(),) if has_no_script else parse_rounds(self._request.text)
+            self._number = find_round(script, self._request.results)
             current = script[self._number]
-            uses = [use(call, self._request.tools) for call in current.calls]
+            uses = [choose_tool(call, self._request.tools) for call in current.calls]
         except BadScript as error:
             self._note("asked")
             self._refuse(400, f"bad script: {error}")
@@ -94,18 +98,18 @@ class Performance:
         self._note("asked")
         try:
             self._play(current, uses)
-        except (Stopped, Cut):
+        except (Stopped, ConnectionCut):
             self._note("dropped")
             raise
-        except (Left, BrokenPipeError, ConnectionError):
-            self._note("dropped" if self._gates.stopped else "left")
+        except (ClientLeft, BrokenPipeError, ConnectionError):
+            self._note("dropped" if self._gates.is_stopped else "left")
             raise
 
-    def _play(self, current: Round, uses: list[Use]) -> None:
+    def _play(self, current: Round, uses: list[ToolUse]) -> None:
         for pause in current.pauses:
             if pause.kind == "mute":
                 self._hold(pause)
-        failure = self._tally.due(self._request, self._number, current.failures)
+        failure = self._tally.take_failure(self._request, self._number, current.failures)
         if self._request.model.startswith("no-such"):
             self._refuse(404, f"model: {self._request.model}")
         elif failure and failure.kind == "error":
@@ -113,7 +117,7 @@ class Performance:
         else:
             self._answer(current, uses, failure)
 
-    def _answer(self, current: Round, uses: list[Use], failure: Failure | None) -> None:
+    def _answer(self, current: Round, uses: list[ToolUse], failure: Failure | None) -> None:
         self._begin()
         if current.think:
             self._send(self._voice.think(THOUGHT))
@@ -125,26 +129,27 @@ class Performance:
             return
         for piece in self._text(current):
             self._send(self._voice.say(piece))
-        for one in uses:
-            self._send(self._voice.call(one.tool, one.arguments))
+        for use in uses:
+            self._send(self._voice.call(use.tool, use.arguments))
         self._end(self._voice.finish(current.stop))
         self._note("called" if uses else "answered")
 
     def _text(self, current: Round) -> Iterator[str]:
         text = current.say
         if text is None:
-            text = "" if current.calls else default(self._request)
+            text = "" if current.calls else make_default(self._request)
         for start in range(0, len(text), PIECE):
             yield text[start : start + PIECE]
 
     # -- failures
 
     def _refuse(self, status: int, message: str) -> None:
-        self._line.reply(status, self._refusal(status, message))
+        self._line.reply(status, self._make_error(status, message))
         self._note("refused")
 
     def _break(self, failure: Failure) -> None:
-        """Half an answer. Who did not ask for a stream gets the end of the connection, or a status."""
+        """Send half an answer. Without streaming, cut the connection or send an error status. Raises
+        ConnectionCut."""
         if not self._request.streaming:
             if failure.kind == "fault":
                 self._refuse(500, FAULT)
@@ -156,7 +161,7 @@ class Performance:
                 self._line.close()
                 self._note("refused")
                 return
-        raise Cut
+        raise ConnectionCut
 
     # -- pauses
 
@@ -166,30 +171,30 @@ class Performance:
         match pause.kind:
             case "stream":
                 end = time.monotonic() + pause.seconds
-                self._linger(lambda wait: self._until(end, wait), speaking=True)
+                self._wait_until(lambda wait: self._wait_for_time(end, wait), speaking=True)
             case "hang":
-                self._word()
-                self._linger(lambda wait: self._gates.wait(None, wait), speaking=False)
+                self._say_word()
+                self._wait_until(lambda wait: self._gates.wait(None, wait), speaking=False)
             case _:
                 speaking = pause.kind == "gate"
-                self._linger(lambda wait: self._gates.wait(pause.name, wait), speaking=speaking)
+                self._wait_until(lambda wait: self._gates.wait(pause.name, wait), speaking=speaking)
 
-    def _until(self, end: float, wait: float) -> bool:
+    def _wait_for_time(self, end: float, wait: float) -> bool:
         self._gates.wait(None, min(wait, max(0.0, end - time.monotonic())))
         return time.monotonic() >= end
 
-    def _linger(self, over: Callable[[float], bool], *, speaking: bool) -> None:
+    def _wait_until(self, is_over: Callable[[float], bool], *, speaking: bool) -> None:
         word_at = time.monotonic()
         while True:
             if speaking and time.monotonic() >= word_at:
-                self._word()
+                self._say_word()
                 word_at += WORD_EVERY
-            if over(GLANCE):
+            if is_over(GLANCE):
                 return
-            if self._line.gone():
-                raise Left
+            if self._line.is_gone():
+                raise ClientLeft
 
-    def _word(self) -> None:
+    def _say_word(self) -> None:
         self._words += 1
         self._send(self._voice.say(f"word{self._words} "))
 
@@ -203,7 +208,7 @@ class Performance:
             self._note("began")
 
     def _send(self, frames: str) -> None:
-        """A client that wants no stream gets all of it in the end: the voice remembers."""
+        """Send frames, if the client streams. Otherwise `_end` sends the whole answer."""
         if self._request.streaming:
             self._line.send(frames)
 
@@ -212,7 +217,7 @@ class Performance:
             self._line.send(frames)
             self._line.close()
         else:
-            self._line.reply(200, self._voice.whole())
+            self._line.reply(200, self._voice.whole_answer())
             self._note("began")
 
     def _note(self, kind: Kind, gate: str = "") -> None:

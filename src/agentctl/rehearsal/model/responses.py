@@ -1,4 +1,4 @@
-"""OpenAI Responses: what a request says, and how an answer is written."""
+"""OpenAI Responses: read a request, write an answer."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import time
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from agentctl.rehearsal.model.request import Item, Request, Tool, texts, understood
-from agentctl.rehearsal.model.voice import FAULT, TOKENS_IN, TOKENS_OUT, Part, Voice, frame
+from agentctl.rehearsal.model.request import Item, Request, Tool, list_texts, make_request
+from agentctl.rehearsal.model.voice import FAULT, TOKENS_IN, TOKENS_OUT, Part, Voice, make_frame
 
 RESULTS = ("function_call_output", "custom_tool_call_output", "local_shell_call_output")
 CALLS = ("function_call", "custom_tool_call", "local_shell_call")
@@ -20,15 +20,15 @@ USAGE = {
 }
 
 
-def read(body: Mapping[str, Any], headers: Mapping[str, str]) -> Request:
-    given = body.get("input")
-    items = given if isinstance(given, list) else [{"role": "user", "content": given or ""}]
+def read_request(body: Mapping[str, Any], headers: Mapping[str, str]) -> Request:
+    content = body.get("input")
+    items = content if isinstance(content, list) else [{"role": "user", "content": content or ""}]
     form = (body.get("text") or {}).get("format") or {}
     schema = form.get("schema") if form.get("type") == "json_schema" else None
-    return understood(_items(items), _tools(body.get("tools") or []), body, headers, schema=schema)
+    return make_request(_items(items), _tools(body.get("tools") or []), body, headers, schema=schema)
 
 
-def refusal(status: int, message: str) -> dict[str, Any]:
+def make_error(status: int, message: str) -> dict[str, Any]:
     kind = "server_error" if status >= 500 else "invalid_request_error"
     return {"error": {"message": message, "type": kind, "param": None, "code": f"rehearsed_{status}"}}
 
@@ -39,11 +39,11 @@ def _items(items: list[dict[str, Any]]) -> Iterator[Item]:
         if kind in RESULTS:
             yield Item("result")
         elif kind in CALLS:
-            yield Item("called")
+            yield Item("call")
         elif kind == "message" and role == "assistant":
-            yield Item("said")
+            yield Item("answer")
         elif kind == "message" and role == "user":
-            yield from (Item("user", text) for text in texts(item.get("content")))
+            yield from (Item("user", text) for text in list_texts(item.get("content")))
 
 
 def _tools(offered: list[dict[str, Any]], namespace: str = "") -> Iterator[Tool]:
@@ -70,17 +70,17 @@ class ResponsesVoice(Voice):
         )
 
     def think(self, text: str) -> str:
-        done = self._close()
+        frames = self._close()
         part = self._add("think", "rs_", text)
         at = {"item_id": part.id, "output_index": self._index, "summary_index": 0}
         return (
-            done
-            + self._added(_item(part) | {"summary": []})
+            frames
+            + self._item_added(_item(part) | {"summary": []})
             + self._event("response.reasoning_summary_part.added", **at, part=_summary(""))
             + self._event("response.reasoning_summary_text.delta", **at, delta=text)
             + self._event("response.reasoning_summary_text.done", **at, text=text)
             + self._event("response.reasoning_summary_part.done", **at, part=_summary(text))
-            + self._done(part)
+            + self._item_done(part)
         )
 
     def say(self, piece: str) -> str:
@@ -88,43 +88,43 @@ class ResponsesVoice(Voice):
         if not self._open:
             part = self._add("text", "msg_")
             self._open = True
-            started = self._added(_item(part) | {"status": "in_progress", "content": []})
+            started = self._item_added(_item(part) | {"status": "in_progress", "content": []})
             started += self._event("response.content_part.added", **self._place, part=_output_text(""))
         self.parts[-1].text += piece
         return started + self._event("response.output_text.delta", **self._place, delta=piece)
 
     def call(self, tool: Tool, arguments: Mapping[str, Any]) -> str:
-        done = self._close()
+        frames = self._close()
         part = self._add_call("call_", tool, arguments)
         if tool.freeform:
             part.arguments = str(arguments.get("input", ""))
-            return done + self._added(_item(part) | {"input": ""}) + self._done(part)
+            return frames + self._item_added(_item(part) | {"input": ""}) + self._item_done(part)
         at = {"item_id": _item(part)["id"], "output_index": self._index}
         return (
-            done
-            + self._added(_item(part) | {"status": "in_progress", "arguments": ""})
+            frames
+            + self._item_added(_item(part) | {"status": "in_progress", "arguments": ""})
             + self._event("response.function_call_arguments.delta", **at, delta=part.arguments)
             + self._event("response.function_call_arguments.done", **at, arguments=part.arguments)
-            + self._done(part)
+            + self._item_done(part)
         )
 
     def finish(self, stop: str) -> str:
         self.stop = stop
-        done = self._close()
+        frames = self._close()
         kind = "response.incomplete" if stop == "max_tokens" else "response.completed"
-        return done + self._event(kind, response=self.whole())
+        return frames + self._event(kind, response=self.whole_answer())
 
     def fault(self) -> str:
         error = {"code": "server_error", "message": FAULT}
         response = self._response("failed", []) | {"error": error}
         return self._event("response.failed", response=response)
 
-    def whole(self) -> dict[str, Any]:
-        cut_short = self.stop == "max_tokens"
+    def whole_answer(self) -> dict[str, Any]:
+        is_cut = self.stop == "max_tokens"
         response = self._response(
-            "incomplete" if cut_short else "completed", [_item(p) for p in self.parts]
+            "incomplete" if is_cut else "completed", [_item(p) for p in self.parts]
         )
-        details = {"reason": "max_output_tokens"} if cut_short else None
+        details = {"reason": "max_output_tokens"} if is_cut else None
         return response | {"incomplete_details": details, "usage": USAGE}
 
     @property
@@ -137,12 +137,12 @@ class ResponsesVoice(Voice):
 
     def _event(self, kind: str, **fields: Any) -> str:
         self._events += 1
-        return frame({"type": kind, "sequence_number": self._events - 1, **fields}, kind)
+        return make_frame({"type": kind, "sequence_number": self._events - 1, **fields}, kind)
 
-    def _added(self, item: dict[str, Any]) -> str:
+    def _item_added(self, item: dict[str, Any]) -> str:
         return self._event("response.output_item.added", output_index=self._index, item=item)
 
-    def _done(self, part: Part) -> str:
+    def _item_done(self, part: Part) -> str:
         return self._event("response.output_item.done", output_index=self._index, item=_item(part))
 
     def _close(self) -> str:
@@ -153,7 +153,7 @@ class ResponsesVoice(Voice):
         return (
             self._event("response.output_text.done", **self._place, text=part.text)
             + self._event("response.content_part.done", **self._place, part=_output_text(part.text))
-            + self._done(part)
+            + self._item_done(part)
         )
 
     def _response(self, status: str, output: list[dict[str, Any]]) -> dict[str, Any]:
@@ -186,9 +186,9 @@ def _item(part: Part) -> dict[str, Any]:
             "status": "completed",
             "content": content,
         }
-    named: dict[str, Any] = {"call_id": part.id, "name": part.tool.name, "status": "completed"}
+    call: dict[str, Any] = {"call_id": part.id, "name": part.tool.name, "status": "completed"}
     if part.tool.namespace:
-        named["namespace"] = part.tool.namespace
+        call["namespace"] = part.tool.namespace
     if part.tool.freeform:
-        return {"type": "custom_tool_call", "id": f"ctc_{part.id}", **named, "input": part.arguments}
-    return {"type": "function_call", "id": f"fc_{part.id}", **named, "arguments": part.arguments}
+        return {"type": "custom_tool_call", "id": f"ctc_{part.id}", **call, "input": part.arguments}
+    return {"type": "function_call", "id": f"fc_{part.id}", **call, "arguments": part.arguments}

@@ -1,6 +1,6 @@
-"""What a prompt tells the fake model to do: text in, rounds out. Pure.
+"""The script in a prompt: what the fake model must do. Text in, rounds out. Pure.
 
-One request of a turn is one round. A tool call ends a round; its results begin the next.
+One request of a turn is one round. A tool call ends a round; its results begin the next one.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ ERROR = re.compile(r"([1-9][0-9]{2})(?:x([0-9]{1,6}))?")
 
 
 class BadScript(ValueError):
-    """A directive that makes no sense: answered with a 400 that says so, never guessed at."""
+    """A directive is wrong. The model answers with status 400 and this message."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +61,7 @@ class Failure:
 
 @dataclass(frozen=True, slots=True)
 class Shell:
-    """A call of whatever tool the agent has for commands."""
+    """A call of the tool that runs commands, under the name that the agent has for it."""
 
     command: str
 
@@ -89,59 +89,60 @@ class _Directive:
     call: Call | None = field(default=None)
 
 
-def rounds(text: str) -> tuple[Round, ...]:
-    """At least one; the last has no calls: it is the answer."""
-    done: list[Round] = []
-    now = Round()
-    for directive, _ in _directives(_unnested(text)):
-        now = _with(now, directive)
-        if now.calls:
-            done.append(now)
-            now = Round()
-    return (*done, now)
+def parse_rounds(text: str) -> tuple[Round, ...]:
+    """Return the rounds of a script, at least one. The last one has no calls: it is the answer. Raises
+    BadScript."""
+    rounds: list[Round] = []
+    current = Round()
+    for directive, _ in _find_directives(_unnest(text)):
+        current = _apply(directive, current)
+        if current.calls:
+            rounds.append(current)
+            current = Round()
+    return (*rounds, current)
 
 
-def plain(text: str) -> str:
-    """The text without its directives, on one line: safe to be quoted in an answer."""
-    kept, at = [], 0
-    whole = _unnested(text)
+def strip_directives(text: str) -> str:
+    """Return the text without its directives, on one line: an answer may quote it."""
+    parts, at = [], 0
+    whole = _unnest(text)
     try:
-        for _, (start, end) in _directives(whole):
-            kept.append(whole[at:start])
+        for _, (start, end) in _find_directives(whole):
+            parts.append(whole[at:start])
             at = end
     except BadScript:
         return ""
-    return " ".join(DOUBLED.sub(" ", " ".join((*kept, whole[at:]))).split())
+    return " ".join(DOUBLED.sub(" ", " ".join((*parts, whole[at:]))).split())
 
 
-def after(script: tuple[Round, ...], results: int) -> int:
-    """The number of the round to play when so many tool results have come back."""
-    for number, one in enumerate(script[:-1]):
-        if results < len(one.calls):
+def find_round(script: tuple[Round, ...], results: int) -> int:
+    """Return the number of the round to play after this many tool results."""
+    for number, played in enumerate(script[:-1]):
+        if results < len(played.calls):
             return number
-        results -= len(one.calls)
+        results -= len(played.calls)
     return len(script) - 1
 
 
-def _unnested(text: str) -> str:
-    """A sub-agent's prompt has none of the outer brackets, so the inner ones are meant for it."""
+def _unnest(text: str) -> str:
+    """Return the text with [[…]] for {{…}}, if it has no [[…]]: it is the prompt of a sub-agent."""
     return text if OPENING.search(text) else NESTED.sub(r"[[\1]]", text)
 
 
-def _directives(text: str) -> Iterator[tuple[_Directive, tuple[int, int]]]:
+def _find_directives(text: str) -> Iterator[tuple[_Directive, tuple[int, int]]]:
     at = 0
-    while found := OPENING.search(text, at):
-        name, start = found[1], found.end()
+    while opening := OPENING.search(text, at):
+        name, start = opening[1], opening.end()
         if name == "call":
-            call, at = _call(text, start)
-            yield _Directive(name, "", call), (found.start(), at)
+            call, at = _parse_call(text, start)
+            yield _Directive(name, "", call), (opening.start(), at)
             continue
-        end = _closing(text, start)
+        end = _find_closing(text, start)
         at = end + 2
-        yield _Directive(name, text[start:end].removeprefix("=")), (found.start(), at)
+        yield _Directive(name, text[start:end].removeprefix("=")), (opening.start(), at)
 
 
-def _closing(text: str, start: int) -> int:
+def _find_closing(text: str, start: int) -> int:
     depth = 1
     for bracket in BRACKETS.finditer(text, start):
         depth += 1 if bracket[0] == "[[" else -1
@@ -150,7 +151,7 @@ def _closing(text: str, start: int) -> int:
     raise BadScript(f"not closed: [[{text[start - 20 : start + 40]}")
 
 
-def _call(text: str, start: int) -> tuple[Call, int]:
+def _parse_call(text: str, start: int) -> tuple[Call, int]:
     """The JSON is read by a JSON reader, because it may hold any bracket."""
     name, colon, _ = text[start:].removeprefix("=").partition(":")
     if not colon or not re.fullmatch(r"[\w.-]+", name):
@@ -158,63 +159,66 @@ def _call(text: str, start: int) -> tuple[Call, int]:
     try:
         arguments, end = json.JSONDecoder().raw_decode(text, start + len(name) + 2)
     except ValueError as error:
-        raise BadScript(f"[[call={name}:...]] is no JSON: {error}") from error
+        raise BadScript(f"[[call={name}:...]] is not JSON: {error}") from error
     if not isinstance(arguments, dict) or not text.startswith("]]", end):
-        raise BadScript(f"[[call={name}:...]] wants one JSON object, then ]]")
+        raise BadScript(f"[[call={name}:...]] needs one JSON object, then ]]")
     return Call(name, arguments), end + 2
 
 
-def _with(now: Round, directive: _Directive) -> Round:
+def _apply(directive: _Directive, current: Round) -> Round:
+    """Return the round with this directive added. Raises BadScript."""
     name, value = directive.name, directive.value
     match name:
         case "gate" | "silent" | "mute":
             if not value:
-                raise BadScript(f"[[{name}]] wants a name")
-            return replace(now, pauses=(*now.pauses, Pause(name, value)))
+                raise BadScript(f"[[{name}]] needs a name")
+            return replace(current, pauses=(*current.pauses, Pause(name, value)))
         case "stream":
-            return replace(now, pauses=(*now.pauses, Pause("stream", seconds=_seconds(value))))
+            return replace(
+                current, pauses=(*current.pauses, Pause("stream", seconds=_parse_seconds(value)))
+            )
         case "hang":
-            return replace(now, pauses=(*now.pauses, Pause("hang")))
+            return replace(current, pauses=(*current.pauses, Pause("hang")))
         case "error" | "cut" | "fault":
-            return replace(now, failures=(*now.failures, _failure(name, value)))
+            return replace(current, failures=(*current.failures, _parse_failure(name, value)))
         case "tool":
-            return replace(now, calls=(Shell(value),))
+            return replace(current, calls=(Shell(value),))
         case "tools":
-            return replace(now, calls=tuple(Shell(command) for command in value.split("|")))
+            return replace(current, calls=tuple(Shell(command) for command in value.split("|")))
         case "call" if directive.call:
-            return replace(now, calls=(directive.call,))
+            return replace(current, calls=(directive.call,))
         case "say":
-            return replace(now, say=value)
+            return replace(current, say=value)
         case "big":
-            return replace(now, say=_big(_count(value)))
+            return replace(current, say=_make_text(_parse_count(value)))
         case "think":
-            return replace(now, think=True)
+            return replace(current, think=True)
         case "stop":
-            return replace(now, stop=value)
+            return replace(current, stop=value)
     raise BadScript(f"no such directive: [[{name}]]")
 
 
-def _failure(kind: FailureKind, value: str) -> Failure:
+def _parse_failure(kind: FailureKind, value: str) -> Failure:
     if kind != "error":
-        return Failure(kind, times=_count(value) if value else None)
-    found = ERROR.fullmatch(value)
-    if not found or int(found[1]) < 400:
-        raise BadScript(f"[[error={value}]] is no HTTP error")
-    return Failure("error", int(found[1]), int(found[2]) if found[2] else None)
+        return Failure(kind, times=_parse_count(value) if value else None)
+    match = ERROR.fullmatch(value)
+    if not match or int(match[1]) < 400:
+        raise BadScript(f"[[error={value}]] is not an HTTP error")
+    return Failure("error", int(match[1]), int(match[2]) if match[2] else None)
 
 
-def _seconds(value: str) -> float:
+def _parse_seconds(value: str) -> float:
     if not re.fullmatch(r"[0-9]{1,6}(\.[0-9]{1,6})?", value):
         raise BadScript(f"not a number of seconds: {value!r}")
     return float(value)
 
 
-def _count(value: str) -> int:
+def _parse_count(value: str) -> int:
     if not re.fullmatch(r"[0-9]{1,9}", value):
         raise BadScript(f"not a number: {value!r}")
     return int(value)
 
 
-def _big(size: int) -> str:
+def _make_text(size: int) -> str:
     line = "all work and no play makes a model a dull model, and so it goes on and on and on\n"
     return (line * (size // len(line) + 1))[:size]

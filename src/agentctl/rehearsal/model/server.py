@@ -8,13 +8,14 @@ import threading
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any, NamedTuple, Self
+from typing import Any, Self
 
+from agentctl.named_tuple import NamedTuple
 from agentctl.rehearsal.model import anthropic, chat, responses
 from agentctl.rehearsal.model.connection import BadBody, HttpLine, read_body
 from agentctl.rehearsal.model.gates import Gates, Stopped
 from agentctl.rehearsal.model.journal import Journal, Note
-from agentctl.rehearsal.model.performance import Cut, Left, Performance, Tally
+from agentctl.rehearsal.model.performance import ClientLeft, ConnectionCut, Performance, Tally
 from agentctl.rehearsal.model.request import Request
 from agentctl.rehearsal.model.voice import Voice
 
@@ -25,25 +26,24 @@ STOP_DEADLINE = 5.0  # seconds for the last answers to notice
 
 
 class Dialect(NamedTuple):
-    """A protocol: how to read it, speak it, and say no in it."""
+    """A protocol: how to read a request, write an answer, and write an error."""
 
-    read: Callable[[Mapping[str, Any], Mapping[str, str]], Request]
+    read_request: Callable[[Mapping[str, Any], Mapping[str, str]], Request]
     voice: Callable[[str], Voice]
-    refusal: Callable[[int, str], dict[str, Any]]
+    make_error: Callable[[int, str], dict[str, Any]]
 
 
 DIALECTS = {
-    "/messages": Dialect(anthropic.read, anthropic.AnthropicVoice, anthropic.refusal),
-    "/responses": Dialect(responses.read, responses.ResponsesVoice, responses.refusal),
-    "/chat/completions": Dialect(chat.read, chat.ChatVoice, chat.refusal),
+    "/messages": Dialect(anthropic.read_request, anthropic.AnthropicVoice, anthropic.make_error),
+    "/responses": Dialect(responses.read_request, responses.ResponsesVoice, responses.make_error),
+    "/chat/completions": Dialect(chat.read_request, chat.ChatVoice, chat.make_error),
 }
 
 
 class Model:
     """A model server on the loopback, in threads of this process.
 
-    It can be stopped and started again: it keeps its port, journal and open gates, as a server that was
-    away for a while.
+    It can be stopped and started again: it keeps its port, its journal and its open gates.
     """
 
     def __init__(self, sink: Callable[[Note], None] | None = None) -> None:
@@ -54,10 +54,10 @@ class Model:
         self._listener: _Listener | None = None
 
     def start(self, port: int = 0) -> Self:
-        """Listen; without a port on the one it had before, or else on any that is free."""
+        """Listen on this port; without one, on the port from before, or on any free port."""
         if self._listener:
             raise RuntimeError(f"already listening on {self.url}")
-        self.gates.go_on()
+        self.gates.resume()
         self._listener = _Listener(self, port or self._port)
         self._port = self._listener.server_port
         serve = threading.Thread(target=self._listener.serve_forever, args=(SHUTDOWN_POLL,), daemon=True)
@@ -65,7 +65,7 @@ class Model:
         return self
 
     def stop(self) -> None:
-        """Away at once: no listener, and every live connection cut."""
+        """Stop at once: close the listener and cut every connection."""
         listener, self._listener = self._listener, None
         if listener:
             self.gates.stop()
@@ -78,7 +78,7 @@ class Model:
 
     @property
     def url(self) -> str:
-        """Without a path: some agents add /v1 themselves, the others' settings do."""
+        """Without a path: some agents add /v1 themselves, for others the settings have it."""
         return f"http://{HOST}:{self._port}"
 
     def __enter__(self) -> Self:
@@ -112,33 +112,33 @@ class _Listener(ThreadingHTTPServer):
     def cut_all(self) -> None:
         with self._change:
             for connection in self._live:
-                with suppress(OSError):  # it has just ended by itself
+                with suppress(OSError):  # the client closed it meanwhile
                     connection.shutdown(socket.SHUT_RDWR)
             self._change.wait_for(lambda: not self._live, STOP_DEADLINE)
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """A client that vanishes is no news; anything else is a bug to be seen on standard error."""
+        """Ignore clients that vanish. Anything else is a bug: performance it on standard error."""
         if not isinstance(sys.exc_info()[1], ConnectionError):
             super().handle_error(request, client_address)
 
 
 class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
-    disable_nagle_algorithm = True  # a word is sent when it is said
+    disable_nagle_algorithm = True  # send each word at once
     server: _Listener
 
-    def log_message(self, format: str, *args: object) -> None:  # noqa: A002 (the base class names it so)
+    def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the name in the base class
         """The journal is the log."""
 
     def do_POST(self) -> None:
         path = self.path.partition("?")[0].rstrip("/")
         line = HttpLine(self)
-        dialect = next((one for end, one in DIALECTS.items() if path.endswith(end)), None)
+        dialect = next((each for end, each in DIALECTS.items() if path.endswith(end)), None)
         try:
             body = read_body(self)
         except BadBody as error:
-            self.close_connection = True  # who knows where the next request would begin
-            line.reply(400, (dialect or DIALECTS["/responses"]).refusal(400, f"bad body: {error}"))
+            self.close_connection = True  # we do not know where the next request begins
+            line.reply(400, (dialect or DIALECTS["/responses"]).make_error(400, f"bad body: {error}"))
             return
         if path.endswith("/messages/count_tokens"):
             line.reply(200, {"input_tokens": max(1, len(str(body)) // 4)})
@@ -152,32 +152,31 @@ class _Handler(BaseHTTPRequestHandler):
     def _perform(self, dialect: Dialect, body: Mapping[str, Any], line: HttpLine) -> None:
         headers = {name.lower(): value for name, value in self.headers.items()}
         try:
-            request = dialect.read(body, headers)
+            request = dialect.read_request(body, headers)
         except (AttributeError, TypeError) as error:  # JSON, but of another shape
-            line.reply(400, dialect.refusal(400, f"not such a request: {error}"))
+            line.reply(400, dialect.make_error(400, f"not a request of this protocol: {error}"))
             return
         model = self.server.model
         voice = dialect.voice(request.model)
-        show = Performance(
+        performance = Performance(
             request,
             voice,
-            dialect.refusal,
+            dialect.make_error,
             line,
             gates=model.gates,
             journal=model.journal,
             tally=model.tally,
         )
         try:
-            show.play()
-        except (Stopped, Cut, Left, ConnectionError):
+            performance.play()
+        except (Stopped, ConnectionCut, ClientLeft, ConnectionError):
             self.close_connection = True
 
     def do_GET(self) -> None:
         path = self.path.partition("?")[0].rstrip("/")
         _, models, name = path.rpartition("/models")
         if models:
-            known = _models() if not name else _model(name.removeprefix("/"))
-            HttpLine(self).reply(200, known)
+            HttpLine(self).reply(200, _model(name.removeprefix("/")) if name else _models())
         elif path in ("", "/v1"):
             HttpLine(self).reply(200, {"ok": True})
         else:
@@ -190,19 +189,19 @@ class _Handler(BaseHTTPRequestHandler):
 
 
 def _models() -> dict[str, Any]:
-    """In the shape of both makers at once; Codex looks for `models`."""
+    """Return the list in the shapes of Anthropic and OpenAI at once; Codex reads `models`."""
     data = [_model(name) for name in MODELS]
     ends = {"has_more": False, "first_id": MODELS[0], "last_id": MODELS[-1]}
     return {"object": "list", "data": data, "models": [], **ends}
 
 
 def _model(name: str) -> dict[str, Any]:
-    made = {"created": 0, "created_at": "2026-01-01T00:00:00Z"}
     return {
         "id": name,
         "object": "model",
         "type": "model",
         "display_name": name,
         "owned_by": "agentctl",
-        **made,
+        "created": 0,
+        "created_at": "2026-01-01T00:00:00Z",
     }

@@ -1,4 +1,4 @@
-"""Which of the offered tools a scripted call means, and in which shape its arguments go."""
+"""Choose the tool for a scripted call, and the shape of its arguments."""
 
 from __future__ import annotations
 
@@ -20,25 +20,26 @@ SHELLS = (
     "run_shell_command",
     "exec",
 )
-# Codex gives up waiting for a command's end after 10 s unless told; 30 s is the most it takes.
+# By default Codex waits 10 s for the end of a command; 30 s is the most that it accepts.
 PATIENCE = {"yield_time_ms": 30_000}
 
 
 @dataclass(frozen=True, slots=True)
-class Use:
-    """A call that is ready to be sent."""
+class ToolUse:
+    """A call that is ready to send."""
 
     tool: Tool
     arguments: Mapping[str, Any]
 
 
-def use(call: Shell | Call, offered: Mapping[str, Tool]) -> Use:
+def choose_tool(call: Shell | Call, offered: Mapping[str, Tool]) -> ToolUse:
+    """Return the tool and its arguments for this call. Raises BadScript if there is no shell tool."""
     if isinstance(call, Call):
-        # A tool that is not offered is called all the same: how an agent takes that can be rehearsed.
-        return Use(offered.get(call.name, Tool(call.name)), call.arguments)
+        # A tool that is not offered is called too: a script may test how the agent takes it.
+        return ToolUse(offered.get(call.name, Tool(call.name)), call.arguments)
     for name in SHELLS:
         if name in offered:
-            return Use(offered[name], _shell_arguments(call.command, offered[name]))
+            return ToolUse(offered[name], _shell_arguments(call.command, offered[name]))
     raise BadScript(f"no shell tool among those offered: {', '.join(sorted(offered))}")
 
 

@@ -1,4 +1,4 @@
-"""How an answer is put into words: what every protocol's voice can do. Pure: it makes frames."""
+"""The base class of answers: what every protocol can write. Pure: it returns frames."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from typing import Any, Literal
 from agentctl.rehearsal.model.request import Tool
 
 THOUGHT = "Let me think about what was asked."
-# In words that each agent takes for a passing trouble of the server (Pi goes by the words alone).
+# Each agent takes these words for a temporary error of the server (Pi looks at the words alone).
 FAULT = "internal server error (rehearsed)"
-# Constant and small, so that no agent ever finds its context full and starts to compact.
+# Small, so that no agent finds its context full and starts to compact it.
 TOKENS_IN = 1000
 TOKENS_OUT = 10
 
 
 @dataclass(slots=True)
 class Part:
-    """A finished or growing piece of the answer."""
+    """A piece of the answer."""
 
     kind: Literal["think", "text", "call"]
     id: str
@@ -31,7 +31,8 @@ class Part:
 
 
 class Voice(ABC):
-    """One answer in one protocol. Its methods make frames; `whole()` is the same without streaming."""
+    """One answer in one protocol. The methods return frames; `whole_answer()` is the same without
+    streaming."""
 
     def __init__(self, model: str) -> None:
         self.model = model
@@ -41,7 +42,7 @@ class Voice(ABC):
 
     @abstractmethod
     def begin(self) -> str:
-        """The first event."""
+        """Return the first event."""
 
     @abstractmethod
     def think(self, text: str) -> str: ...
@@ -54,14 +55,14 @@ class Voice(ABC):
 
     @abstractmethod
     def finish(self, stop: str) -> str:
-        """The end; `stop` is a reason in Anthropic's words, or nothing for the usual one."""
+        """Return the end. `stop` is a reason in Anthropic's words; empty for the usual one."""
 
     @abstractmethod
     def fault(self) -> str:
-        """An error in the middle of the stream."""
+        """Return an error in the middle of the stream."""
 
     @abstractmethod
-    def whole(self) -> dict[str, Any]: ...
+    def whole_answer(self) -> dict[str, Any]: ...
 
     @property
     def calls(self) -> list[Part]:
@@ -86,7 +87,7 @@ class Voice(ABC):
         return part
 
 
-def frame(data: Mapping[str, Any], event: str = "") -> str:
-    """One server-sent event."""
+def make_frame(data: Mapping[str, Any], event: str = "") -> str:
+    """Return one server-sent event."""
     name = f"event: {event}\n" if event else ""
     return f"{name}data: {json.dumps(data)}\n\n"

@@ -1,27 +1,27 @@
-"""Claude Code: speaks Anthropic Messages. Three screens come before its prompt, if it is not told."""
+"""Claude Code speaks Anthropic Messages. Settings skip the three screens before its prompt."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping
 
-from agentctl.rehearsal.recipe import KEY, Place, Recipe, write
+from agentctl.rehearsal.recipe import KEY, Place, Recipe, write_file
 
 
 def _furnish(place: Place) -> Mapping[str, str]:
-    settled = {
-        "hasCompletedOnboarding": True,  # else it asks the network, and ends without one
+    state = {
+        "hasCompletedOnboarding": True,  # otherwise it asks the network, and ends without one
         "projects": {path: {"hasTrustDialogAccepted": True} for path in (place.work, *place.trusted)},
         "customApiKeyResponses": {"approved": [KEY], "rejected": []},
     }
-    write(place, ".claude.json", json.dumps(settled))
+    write_file(place, ".claude.json", json.dumps(state))
     return {
         "ANTHROPIC_BASE_URL": place.model,
         "ANTHROPIC_API_KEY": KEY,
         "DISABLE_AUTOUPDATER": "1",
         "DISABLE_TELEMETRY": "1",
         "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
-        "IS_SANDBOX": "1",  # root may then use every permission mode
+        "IS_SANDBOX": "1",  # lets root use every permission mode
     }
 
 

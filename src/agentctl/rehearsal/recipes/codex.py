@@ -1,13 +1,13 @@
-"""Codex: speaks OpenAI Responses. Every provider, its own too, must be written into its settings."""
+"""Codex speaks OpenAI Responses. Its settings must name every provider, its own too."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
-from agentctl.rehearsal.recipe import KEY, Place, Recipe, write
+from agentctl.rehearsal.recipe import KEY, Place, Recipe, write_file
 
-# Paste bursts: letters that come as fast as a script types them would be taken for pasted text, and the
-# Enter after them for a line break in it.
+# Without `disable_paste_burst`, Codex takes fast typing for pasted text, and the Enter after it for a
+# line break.
 _SETTINGS = """\
 model = "gpt-lab"
 model_provider = "lab"
@@ -32,7 +32,7 @@ def _furnish(place: Place) -> Mapping[str, str]:
     trust = "".join(
         f'[projects."{path}"]\ntrust_level = "trusted"\n' for path in (place.work, *place.trusted)
     )
-    write(place, ".codex/config.toml", _SETTINGS.format(model=place.model) + trust)
+    write_file(place, ".codex/config.toml", _SETTINGS.format(model=place.model) + trust)
     return {"LAB_KEY": KEY}
 
 
@@ -45,6 +45,6 @@ RECIPE = Recipe(
     furnish=_furnish,
     headless=_headless,
     interactive=("--no-daemon",),
-    ready="gpt-lab",  # the composer shows half a second earlier, and forgets what is typed until this
+    ready="gpt-lab",  # the composer appears half a second earlier, but loses what is typed before this
     leave=("/quit",),
 )

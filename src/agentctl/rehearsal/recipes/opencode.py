@@ -1,4 +1,4 @@
-"""OpenCode: speaks OpenAI chat completions through a provider that its settings name."""
+"""OpenCode speaks OpenAI chat completions to a provider of its settings."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from agentctl.rehearsal.recipe import KEY, Place, Recipe
 
 def _furnish(place: Place) -> Mapping[str, str]:
     provider = {
-        "npm": "@ai-sdk/openai-compatible",  # comes with it; nothing is fetched
+        "npm": "@ai-sdk/openai-compatible",  # included in OpenCode: nothing is downloaded
         "options": {"baseURL": f"{place.model}/v1", "apiKey": KEY},
         "models": {"fake-1": {}},
     }
@@ -25,7 +25,7 @@ def _furnish(place: Place) -> Mapping[str, str]:
         "OPENCODE_DISABLE_AUTOUPDATE": "1",
         "OPENCODE_DISABLE_MODELS_FETCH": "1",
         "OPENCODE_DISABLE_LSP_DOWNLOAD": "1",
-        "PWD": place.work,  # it believes this more than its working directory
+        "PWD": place.work,  # it uses this instead of its working directory
     }
 
 

@@ -1,11 +1,11 @@
-"""Pi: speaks OpenAI chat completions to a provider of its `models.json`."""
+"""Pi speaks OpenAI chat completions to a provider of its `models.json`."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping
 
-from agentctl.rehearsal.recipe import KEY, Place, Recipe, write
+from agentctl.rehearsal.recipe import KEY, Place, Recipe, write_file
 
 _MODEL = {
     "id": "fake-1",
@@ -25,8 +25,8 @@ def _furnish(place: Place) -> Mapping[str, str]:
         "apiKey": KEY,
         "models": [_MODEL],
     }
-    write(place, ".pi/agent/models.json", json.dumps({"providers": {"fake": provider}}))
-    write(
+    write_file(place, ".pi/agent/models.json", json.dumps({"providers": {"fake": provider}}))
+    write_file(
         place,
         ".pi/agent/settings.json",
         json.dumps({"defaultProvider": "fake", "defaultModel": "fake-1"}),

@@ -13,16 +13,16 @@ LIVE = frozenset({"running", "waiting", "idle"})
 
 
 class Row(NamedTuple):
-    pid: int | None  # of the agent's process, where the tool states it; None: not said, or its guess
+    pid: int | None  # of the agent's process, where the tool states it; None: not stated, or a guess
     session_id: str | None
     status: str  # running, waiting, idle, stopped or unknown
-    said: str  # the tool's own word, for the report
+    word: str  # the tool's own word, for the report
     reason: str = ""  # of unknown: why
     alive: bool = False  # of unknown: it does say that it lives, but not what it does
 
     @property
     def lives(self) -> bool:
-        """Whether it is said to be alive."""
+        """Whether the tool shows it as alive."""
         return self.alive or self.status in LIVE
 
 

@@ -53,11 +53,11 @@ class AgentPs:
 def _row(row: dict[str, Any]) -> Row:
     session_id = row["session_id"] or None
     if row["kind"] == "ended":
-        return Row(pid=None, session_id=session_id, status="stopped", said="ended")
-    said = row["status"]
-    status = WORDS.get(said, "unknown")
+        return Row(pid=None, session_id=session_id, status="stopped", word="ended")
+    word = row["status"]
+    status = WORDS.get(word, "unknown")
     pid = row["pid"] if session_id is None or row["attach"] == CERTAIN else None
     reason = ""
     if status == "unknown":
-        reason = f"it shows {said}" if said else "it found no session, or no turn in it"
-    return Row(pid=pid, session_id=session_id, status=status, said=said or "-", reason=reason)
+        reason = f"it shows {word}" if word else "it found no session, or no turn in it"
+    return Row(pid=pid, session_id=session_id, status=status, word=word or "-", reason=reason)

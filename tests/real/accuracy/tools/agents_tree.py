@@ -64,7 +64,7 @@ class AgentsTree:
 
 
 def _row(session: dict[str, Any]) -> Row:
-    said = session["main"]["status"]
-    status = WORDS.get(said, "unknown")
-    reason = f"it shows {said or 'no word'}" if status == "unknown" else ""
-    return Row(pid=None, session_id=session["id"], status=status, said=str(said), reason=reason)
+    word = session["main"]["status"]
+    status = WORDS.get(word, "unknown")
+    reason = f"it shows {word or 'no word'}" if status == "unknown" else ""
+    return Row(pid=None, session_id=session["id"], status=status, word=str(word), reason=reason)

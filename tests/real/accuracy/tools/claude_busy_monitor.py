@@ -41,7 +41,7 @@ class ClaudeBusyMonitor:
 
 
 def _row(session: dict[str, str]) -> Row:
-    said = session["state"]
-    if said not in WORDS:
-        raise ValueError(f"claude-busy-monitor has a new word: {said!r}")
-    return Row(pid=None, session_id=session["id"] or None, status=WORDS[said], said=said)
+    word = session["state"]
+    if word not in WORDS:
+        raise ValueError(f"claude-busy-monitor has a new word: {word!r}")
+    return Row(pid=None, session_id=session["id"] or None, status=WORDS[word], word=word)

@@ -46,7 +46,7 @@ def _row(session: dict[str, str | int | None]) -> Row:
         pid=pid if isinstance(pid, int) else None,
         session_id=session_id if isinstance(session_id, str) else None,
         status="unknown" if vague else status,
-        said="running, activity unknown" if vague else status,
+        word="running, activity unknown" if vague else status,
         reason=str(session["reason"]) if vague or status == "unknown" else "",
         alive=vague,
     )

@@ -9,8 +9,8 @@ import time
 from typing import TYPE_CHECKING
 
 from agentctl.system import clock, proc
-from agentctl.system.identity import ProcessIdentity
-from tests.real.actor import PATIENCE, Actor, marked
+from agentctl.system.proc import ProcessIdentity
+from tests.real.actor import PATIENCE, Actor, make_prompt
 from tests.real.scenarios.claude_code.sessions import STARTING
 from tests.real.tmux import Terminal
 from tests.waiting import until
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def _job(lab: Lab, script: str) -> Actor:
-    mark, prompt = marked(script)
+    mark, prompt = make_prompt(script)
     command = [lab.program, "--bg", prompt]
     subprocess.run(
         command, env=lab.environ, cwd=lab.work, stdin=subprocess.DEVNULL, capture_output=True, check=True
@@ -29,28 +29,28 @@ def _job(lab: Lab, script: str) -> Actor:
 
 
 def _worker(lab: Lab, after: Actor | None = None) -> ProcessIdentity:
-    """The process that runs the only job. A spare may take it, whose arguments never tell: then the
-    supervisor's list does, a moment later. `after`: another one than this."""
-    known = after.process.pid if after else 0
-    found: list[ProcessIdentity] = []
+    """The process that runs the only job. A spare may take the job, and its arguments do not show it:
+    then the supervisor's list does, a moment later. `after`: another process than this one's."""
+    old = after.process.pid if after else 0
+    workers: list[ProcessIdentity] = []
 
     def is_there() -> bool:
-        listed = _listed(lab)
+        current = _read_roster_pid(lab)
         for process in proc.read_table().values():
-            if not process.alive or process.pid == known or not process.comm.startswith("claude"):
+            if not process.is_alive or process.pid == old or not process.comm.startswith("claude"):
                 continue
             # a process that is just ending has no arguments any more
             last = "".join(process.argv[-1:])
             respawned = after is not None and last.endswith(f"{after.session_id}.jsonl")
-            if process.pid == listed or (respawned and "--bg-pty-host" not in process.argv):
-                found.append(process.identity)
-        return bool(found)
+            if process.pid == current or (respawned and "--bg-pty-host" not in process.argv):
+                workers.append(process.identity)
+        return bool(workers)
 
     until(is_there, "a process runs the job", PATIENCE)
-    return found[0]
+    return workers[0]
 
 
-def _listed(lab: Lab) -> int:
+def _read_roster_pid(lab: Lab) -> int:
     try:
         workers = json.loads((lab.home / ".claude/daemon/roster.json").read_text())["workers"]
     except (FileNotFoundError, ValueError):  # not there yet, or caught while it is written
@@ -59,7 +59,7 @@ def _listed(lab: Lab) -> int:
 
 
 def client_quits(lab: Lab) -> None:
-    """Both clients there are: who starts a job, and who looks at it in a terminal."""
+    """Both kinds of client: one that starts a job, and one that shows it in a terminal."""
     actor = _job(lab, "[[gate=%]] count")
     actor.is_held()
     attach = [lab.program, "attach", actor.has_id()[:8]]

@@ -23,7 +23,7 @@ QUESTION = {
 
 def _asks(lab: Lab) -> tuple[Actor, Errand]:
     actor, errand = lab.tui(), lab.errand()
-    actor.says(f"[[tool={errand.daring}]] [[gate=%]] work")
+    actor.says(f"[[tool={errand.writing_command}]] [[gate=%]] work")
     actor.is_now("waiting", since=actor.sees(MAY_I), waiting_for="permission")
     return actor, errand
 
@@ -39,7 +39,7 @@ def permission_granted(lab: Lab) -> None:
 
 
 def permission_denied(lab: Lab) -> None:
-    """It does not tell the model: it waits for the person to say what to do instead."""
+    """Claude Code does not report it to the model: it waits for the person to say what to do instead."""
     actor, _ = _asks(lab)
     actor.answers(MAY_I, "Escape")
     actor.is_now("idle", since=actor.sees("Interrupted"))
@@ -54,7 +54,7 @@ def question_asked(lab: Lab) -> None:
 
 
 def idle(lab: Lab) -> None:
-    """After a turn, after another one, and while a menu of its own is open: nobody is waited for."""
+    """After a turn, after another one, and while a menu of its own is open, which is no question."""
     actor = lab.tui()
     for _ in range(2):
         actor.says("[[gate=%]] hello")

@@ -7,7 +7,7 @@ import subprocess
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tests.real.actor import PATIENCE, identity_of, marked
+from tests.real.actor import PATIENCE, identity_of, make_prompt
 from tests.real.scenarios import crowd
 
 if TYPE_CHECKING:
@@ -17,8 +17,8 @@ LOST = "it inherited CLAUDE_CODE_CHILD_SESSION, and keeps neither record nor tra
 
 
 def from_another_ones_shell(lab: Lab) -> None:
-    """Each is told as what it is, with its own id. At a terminal, one that inherits the mark of a child
-    keeps no file at all: it is seen, but nothing outside tells what it does."""
+    """Both are listed, each with its own id. At a terminal, one that inherits the marker of a child
+    keeps no file at all: it is listed, but what it does is unknown."""
     crowd.one_in_another(lab, "claude")
     lost = lab.tui(CLAUDE_CODE_CHILD_SESSION="1")
     lost.is_now("idle", blind=LOST)
@@ -29,8 +29,8 @@ def from_another_ones_shell(lab: Lab) -> None:
 
 
 def wrapper_killed(lab: Lab) -> None:
-    """It has no wrapper of its own, but people write them."""
-    mark, prompt = marked("[[gate=%]] count")
+    """It has no wrapper of its own, but people write some."""
+    mark, prompt = make_prompt("[[gate=%]] count")
     words = shlex.join([lab.program, *lab.recipe.headless(prompt)])
     wrapper = subprocess.Popen(
         ["/bin/sh", "-c", f"{words}; true"], env=lab.environ, cwd=lab.work, stdin=subprocess.DEVNULL

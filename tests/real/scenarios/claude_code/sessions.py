@@ -21,16 +21,16 @@ NOTICE = "automated background-task event"  # how Claude Code begins a turn abou
 STARTING = "while it starts, Claude Code has not written yet what it does"
 
 
-def _ended(lab: Lab) -> str:
-    """A session that somebody has used before."""
+def _make_session(lab: Lab) -> str:
+    """The id of a session that has ended."""
     actor = lab.headless("hello")
     actor.is_gone(outcome="completed")
     actor.unsettled()  # from now on another process may have its session
     return actor.has_id()
 
 
-def _resumed(lab: Lab, session_id: str, *words: str, cwd: Path | None = None) -> Actor:
-    """Headless, from its first moment on: the session is not over any more."""
+def _resume(lab: Lab, session_id: str, *words: str, cwd: Path | None = None) -> Actor:
+    """Headless, and declared from its first moment on: the session has not ended any more."""
     actor = lab.headless("[[gate=%]] go on", *words, cwd=cwd, session_id=session_id)
     actor.is_now("running", blind=STARTING)
     actor.is_held()
@@ -39,8 +39,8 @@ def _resumed(lab: Lab, session_id: str, *words: str, cwd: Path | None = None) ->
 
 def resume_headless(lab: Lab) -> None:
     """By its id, and as the last one of this directory."""
-    session_id = _ended(lab)
-    actor = _resumed(lab, session_id, "--resume", session_id)
+    session_id = _make_session(lab)
+    actor = _resume(lab, session_id, "--resume", session_id)
     actor.opens()
     actor.is_gone(outcome="completed")
     actor.unsettled()
@@ -93,7 +93,7 @@ def fork(lab: Lab) -> None:
 
 
 def new_session_in_place(lab: Lab) -> None:
-    """/clear begins another session, /branch another one: each time the one before is over."""
+    """/clear begins another session, and so does /branch: each time the former one is over."""
     actor = lab.tui()
     actor.says("hello")
     actor.has_answer()
@@ -118,25 +118,25 @@ def _goes_on(actor: Actor, since: float) -> None:
 def sub_agent_after_the_main_turn(lab: Lab) -> None:
     """The main turn has its answer, the sub-agent works on: its end begins a turn by itself."""
     actor = lab.tui()
-    asked = {
+    arguments = {
         "description": "look",
         "prompt": "sub {{gate=sub}} look",
         "subagent_type": "general-purpose",
     }
-    actor.says(f"[[call=Agent:{json.dumps(asked)}]] delegate")
+    actor.says(f"[[call=Agent:{json.dumps(arguments)}]] delegate")
     actor.heard("answered")
-    held = lab.model.journal.wait("held", gate="sub")
-    actor.is_now("running", since=held.at)
+    note = lab.model.journal.wait("held", gate="sub")
+    actor.is_now("running", since=note.at)
     actor.unsettled()
     lab.model.open("sub")
     actor.is_now("idle", since=lab.model.journal.wait("answered", NOTICE).at)
 
 
 def background_shell(lab: Lab) -> None:
-    """Its prompt is free while the command runs on; when it ends, it takes note of that by itself."""
+    """Its prompt is free while the command runs on; when the command ends, a turn begins by itself."""
     actor, errand = lab.tui(), lab.errand()
-    asked = {"command": errand.command, "description": "wait", "run_in_background": True}
-    actor.says(f"[[call=Bash:{json.dumps(asked)}]] start")
+    arguments = {"command": errand.command, "description": "wait", "run_in_background": True}
+    actor.says(f"[[call=Bash:{json.dumps(arguments)}]] start")
     errand.has_begun()
     actor.has_answer()
     assert errand.runs
@@ -146,10 +146,10 @@ def background_shell(lab: Lab) -> None:
 
 
 def resumed_from_another_directory(lab: Lab) -> None:
-    """It goes on in its first file, while it works elsewhere."""
-    session_id = _ended(lab)
+    """Its transcript stays the same file, while its directory is the other one."""
+    session_id = _make_session(lab)
     other = lab.repository(lab.root / "other")
-    actor = _resumed(lab, session_id, "--resume", session_id, cwd=other)
+    actor = _resume(lab, session_id, "--resume", session_id, cwd=other)
     (row,) = lab.rows()
     assert row["cwd"] == str(other)
     actor.opens()

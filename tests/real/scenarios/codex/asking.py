@@ -25,26 +25,26 @@ ANSWERS = {
     "tools/call": {"content": [{"type": "text", "text": "painted"}]},
 }
 for line in sys.stdin:
-    asked = json.loads(line)
-    if "id" in asked:
-        answer = dict(ANSWERS.get(asked["method"], {}))
-        if asked["method"] == "initialize":
-            answer["protocolVersion"] = asked["params"]["protocolVersion"]
-        print(json.dumps({"jsonrpc": "2.0", "id": asked["id"], "result": answer}), flush=True)
+    request = json.loads(line)
+    if "id" in request:
+        answer = dict(ANSWERS.get(request["method"], {}))
+        if request["method"] == "initialize":
+            answer["protocolVersion"] = request["params"]["protocolVersion"]
+        print(json.dumps({"jsonrpc": "2.0", "id": request["id"], "result": answer}), flush=True)
 """
 NOT_TOLD = "only commands that leave the sandbox say so in the rollout; what else it asks is not written"
 
 
 def outside_the_sandbox(command: str) -> str:
-    """A call for which Codex asks a person."""
-    wanted = {"cmd": command, "sandbox_permissions": "require_escalated", "justification": "May I?"}
+    """A call that makes Codex ask a person."""
+    arguments = {"cmd": command, "sandbox_permissions": "require_escalated", "justification": "May I?"}
     patient = {"yield_time_ms": 30_000}  # else Codex goes on without the command's end after 10 s
-    return f"[[call=exec_command:{json.dumps(wanted | patient)}]]"
+    return f"[[call=exec_command:{json.dumps(arguments | patient)}]]"
 
 
 def permission_asked(lab: Lab) -> None:
-    """To leave the sandbox; for a dangerous command, for a patch and for a tool of an MCP server, of all
-    of which nothing is written."""
+    """To leave the sandbox; for a dangerous command, for a patch and for a tool of an MCP server: of
+    these nothing is written."""
     server = lab.root / "server.py"
     server.write_text(SERVER)
     with (lab.home / ".codex" / "config.toml").open("a") as settings:
@@ -57,16 +57,16 @@ def permission_asked(lab: Lab) -> None:
         actor.says(f"[[call=exec_command:{json.dumps({'cmd': command})}]] go on")
         actor.terminal.shows(APPROVAL)
         actor.is_now("waiting", waiting_for="permission", blind=NOT_TOLD)
-        common.nobody_can_tell(actor)
+        common.wait_for_unknown_activity(actor)
         _refuses(actor)
     actor.says("[[call=paint:{}]] go on")
     actor.terminal.shows("Allow the lab MCP server")
     actor.is_now("waiting", waiting_for="permission", blind=NOT_TOLD)
-    common.nobody_can_tell(actor)
+    common.wait_for_unknown_activity(actor)
 
 
 def permission_granted(lab: Lab) -> None:
-    """Its command runs, then the model has the word again."""
+    """Its command runs, then the model goes on."""
     errand = lab.errand()
     actor = lab.tui()
     _asks(actor, f"{outside_the_sandbox(errand.command)} [[gate=%]]")

@@ -10,8 +10,7 @@ from tests.ending import kill
 from tests.waiting import until
 
 if TYPE_CHECKING:
-    from agentctl.system.identity import ProcessIdentity
-    from agentctl.system.proc import Process
+    from agentctl.system.proc import Process, ProcessIdentity
     from tests.real.actor import Actor
     from tests.real.lab import Lab
 
@@ -28,7 +27,7 @@ def wrapper_killed(lab: Lab) -> None:
 
 
 def client_quits(lab: Lab) -> None:
-    """As people have it: the TUI is a client, a daemon does the work."""
+    """With default settings the TUI is a client, and a daemon does the work."""
     client, worker = _with_daemon(lab)
     worker.is_now("idle")
     _says(client, worker, "[[gate=%]] count")
@@ -61,29 +60,29 @@ def daemon_killed(lab: Lab) -> None:
 
 
 def native_program(lab: Lab) -> str:
-    """What the launcher starts."""
+    """The program that the launcher starts."""
     modules = lab.pin.place / "node_modules"
-    (found,) = modules.glob("@openai/codex-linux-*/vendor/*/bin/codex")
-    return str(found)
+    (program,) = modules.glob("@openai/codex-linux-*/vendor/*/bin/codex")
+    return str(program)
 
 
 def _with_daemon(lab: Lab) -> tuple[Actor, Actor]:
-    """A TUI as people start it, and the daemon that its thread runs in."""
+    """A TUI as people start it, and the daemon that runs its thread."""
     lab.recipe = lab.recipe._replace(interactive=())
     client = lab.tui()
     return client, lab.enters(_daemon(), client.mark)
 
 
 def _daemon() -> ProcessIdentity:
-    found: list[ProcessIdentity] = []
+    daemons: list[ProcessIdentity] = []
 
     def is_there() -> bool:
         table = proc.read_table().values()
-        found[:] = [p.identity for p in table if p.alive and "--managed-daemon" in _words(p)]
-        return bool(found)
+        daemons[:] = [p.identity for p in table if p.is_alive and "--managed-daemon" in _words(p)]
+        return bool(daemons)
 
     until(is_there, "the daemon is there")
-    return found[0]
+    return daemons[0]
 
 
 def _words(process: Process) -> tuple[str, ...]:

@@ -1,11 +1,11 @@
-"""Codex's threads: gone on with, forked, begun in place, and what outlives a turn."""
+"""Codex's threads: resumed, forked, begun in place, and what outlives a turn."""
 
 from __future__ import annotations
 
 import json
 from typing import TYPE_CHECKING
 
-from tests.real.actor import marked
+from tests.real.actor import make_prompt
 from tests.waiting import until
 
 if TYPE_CHECKING:
@@ -16,20 +16,20 @@ if TYPE_CHECKING:
 
 
 def resume_headless(lab: Lab) -> None:
-    _resumed(lab, _ended(lab), lab.work)
+    _resume(lab, _make_thread(lab), lab.work)
 
 
 def resumed_elsewhere(lab: Lab) -> None:
-    """It works there from now on."""
+    """From now on its directory is the other one."""
     elsewhere = lab.repository(lab.root / "other")
-    session_id = _resumed(lab, _ended(lab), elsewhere)
+    session_id = _resume(lab, _make_thread(lab), elsewhere)
     row = next(row for row in lab.rows() if row["id"] == session_id)
     assert row["cwd"] == str(elsewhere)
 
 
 def resume_in_the_tui(lab: Lab) -> None:
-    """Once after a turn that was over, once after one that a kill left open for ever."""
-    first = _tui_of(lab, _ended(lab))
+    """Once after a turn that was over, once after one that a kill left open."""
+    first = _tui_of(lab, _make_thread(lab))
     first.is_now("idle")
     first.says("[[gate=%]] go on")
     first.is_held()
@@ -42,7 +42,7 @@ def resume_in_the_tui(lab: Lab) -> None:
 
 
 def fork(lab: Lab) -> None:
-    """Its arguments name the parent, who is not running."""
+    """Its arguments name the parent, which is not running."""
     parent = lab.headless("hello")
     parent.is_gone(outcome="completed")
     session_id = parent.has_id()
@@ -58,7 +58,7 @@ def fork(lab: Lab) -> None:
 
 
 def new_in_place(lab: Lab) -> None:
-    """The old thread stays loaded, idle, for another minute; both are its process's."""
+    """The old thread stays loaded, idle, for another minute; the process has both."""
     actor = lab.tui()
     actor.says("hello")
     actor.has_answer()
@@ -70,7 +70,7 @@ def new_in_place(lab: Lab) -> None:
     until(lambda: actor.mark not in actor.terminal.screen(), "the new thread is there")
     actor.terminal.shows(lab.recipe.ready)
     actor.is_now("idle")
-    new = lab.enters(actor.process, marked("")[0])
+    new = lab.enters(actor.process, make_prompt("")[0])
     new.body = actor.body
     new.says("[[gate=%]] hello again")
     assert new.has_id() != actor.has_id()
@@ -83,7 +83,7 @@ def new_in_place(lab: Lab) -> None:
 def sub_agent(lab: Lab) -> None:
     """Its own thread in the same process. (An exec would end it with its own turn.)"""
     actor = lab.tui()
-    mark, prompt = marked("{{gate=%}} help")
+    mark, prompt = make_prompt("{{gate=%}} help")
     actor.says(f"[[call=spawn_agent:{json.dumps({'message': prompt})}]] go on")
     actor.has_answer()
     lab.model.journal.wait("held", mark, gate=mark)
@@ -100,8 +100,8 @@ def background_shell(lab: Lab) -> None:
     """A command that outlives its turn: Codex waits for its next prompt."""
     errand = lab.errand()
     actor = lab.tui()
-    wanted = {"cmd": errand.command, "yield_time_ms": 250}
-    actor.says(f"[[call=exec_command:{json.dumps(wanted)}]] go on")
+    arguments = {"cmd": errand.command, "yield_time_ms": 250}
+    actor.says(f"[[call=exec_command:{json.dumps(arguments)}]] go on")
     actor.has_answer()
     errand.has_begun()
     actor.is_now("idle")
@@ -117,13 +117,13 @@ def resuming(lab: Lab, session_id: str) -> Form:
     return words
 
 
-def _ended(lab: Lab) -> Actor:
+def _make_thread(lab: Lab) -> Actor:
     actor = lab.headless("hello")
     actor.is_gone(outcome="completed")
     return actor
 
 
-def _resumed(lab: Lab, before: Actor, cwd: Path) -> str:
+def _resume(lab: Lab, before: Actor, cwd: Path) -> str:
     session_id = before.has_id()
     before.unsettled()  # from now on another process has its thread
     form = resuming(lab, session_id)
@@ -142,12 +142,12 @@ def _tui_of(lab: Lab, before: Actor) -> Actor:
 
 
 def _thread_of_helper(lab: Lab, parent: Actor) -> str:
-    """Told by its first record."""
+    """The thread whose first record names the parent."""
     mine = f'"parent_thread_id":"{parent.who().session_id}"'
-    found = [
+    threads = [
         path.stem[-36:]
         for path in lab.home.glob(".codex/sessions/*/*/*/rollout-*.jsonl")
         if mine in path.read_text().partition("\n")[0]
     ]
-    (thread,) = found
+    (thread,) = threads
     return thread

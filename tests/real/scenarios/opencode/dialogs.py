@@ -28,12 +28,12 @@ UNTOLD = "a page that is fetched looks like one that waits to be allowed: only t
 def tools_running(lab: Lab) -> None:
     """A command; and a sub-agent, which has a session of its own."""
     common.tool_running(lab)
-    wanted = {"description": "look", "prompt": "{{gate=sub}} look", "subagent_type": "general"}
-    actor = lab.headless(f"[[call=task:{json.dumps(wanted)}]] go on")
-    held = lab.model.journal.wait("held", gate="sub", deadline=60.0)
+    arguments = {"description": "look", "prompt": "{{gate=sub}} look", "subagent_type": "general"}
+    actor = lab.headless(f"[[call=task:{json.dumps(arguments)}]] go on")
+    note = lab.model.journal.wait("held", gate="sub", deadline=60.0)
     helper = lab.enters(actor.process, actor.mark, child_of(lab, actor))
-    helper.is_now("running", since=held.at)
-    actor.is_now("running", since=held.at)
+    helper.is_now("running", since=note.at)
+    actor.is_now("running", since=note.at)
     for each in (actor, helper):
         each.unsettled()
     lab.model.open("sub")
@@ -43,7 +43,7 @@ def tools_running(lab: Lab) -> None:
 
 def _asks(lab: Lab) -> tuple[Actor, Errand]:
     actor, errand = lab.tui(OPENCODE_PERMISSION=ASKING), lab.errand()
-    actor.says(f"[[tool={errand.daring}]] [[gate=%]] work")
+    actor.says(f"[[tool={errand.writing_command}]] [[gate=%]] work")
     actor.is_now("waiting", since=actor.sees(MAY_I), waiting_for="permission")
     return actor, errand
 
@@ -61,7 +61,7 @@ def permission_asked(lab: Lab) -> None:
     page = {"url": lab.model.url, "format": "text"}
     actor.says(f"[[call=webfetch:{json.dumps(page)}]] work")
     actor.is_now("waiting", since=actor.sees(MAY_I), waiting_for="permission", blind=UNTOLD)
-    common.nobody_can_tell(actor)
+    common.wait_for_unknown_activity(actor)
     _refuses(actor)
     errand, other = lab.errand(), lab.tui(OPENCODE_PERMISSION=PARTLY)
     other.says(f"[[tools={errand.command}|touch new]] work")
@@ -76,7 +76,7 @@ def permission_granted(lab: Lab) -> None:
 
 
 def permission_denied(lab: Lab) -> None:
-    """It does not tell the model: its turn is over, and the person's next word begins another."""
+    """OpenCode does not report it to the model: its turn is over, and the next prompt begins another."""
     actor, _ = _asks(lab)
     _refuses(actor)
     actor.says("[[gate=%]] something else")
@@ -91,19 +91,19 @@ def _refuses(actor: Actor) -> None:
 def question_asked(lab: Lab) -> None:
     """Answered, and dismissed."""
     actor = lab.tui()
-    asked = f"[[call=question:{json.dumps({'questions': [QUESTION]})}]] [[gate=%]] ask"
-    actor.says(asked)
+    script = f"[[call=question:{json.dumps({'questions': [QUESTION]})}]] [[gate=%]] ask"
+    actor.says(script)
     actor.is_now("waiting", since=actor.sees("esc dismiss"), waiting_for="question")
     actor.answers("esc dismiss", "Enter")
     actor.plays_out()
-    actor.says(asked)
+    actor.says(script)
     actor.is_now("waiting", since=actor.sees("esc dismiss"), waiting_for="question")
     actor.answers("esc dismiss", "Escape")
     actor.is_now("idle")
 
 
 def interrupted(lab: Lab) -> None:
-    """While it streams; and while it waits to try again, which it notes down in no word at all."""
+    """While it streams; and while it waits to try again, of which it writes nothing down."""
     actor = lab.tui()
     actor.says("[[gate=%]] count")
     actor.is_held()

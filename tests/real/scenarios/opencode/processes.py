@@ -16,12 +16,12 @@ if TYPE_CHECKING:
 
 
 def client_quits(lab: Lab) -> None:
-    """A server with sessions of two directories; the client of one is killed, which only listens."""
+    """A server with sessions of two directories; one client, which only listens, is killed."""
     server = lab.headless("", form=lambda _: ["serve", "--port", "0"])
     url = _address(lab.root / "out0")
     server.is_now("idle")
     server.unsettled()  # from now on it is known by its sessions
-    first, second = (_attached(lab, server, url, where) for where in ("here", "there"))
+    first, second = (_attach(lab, server, url, where) for where in ("here", "there"))
     client = lab.actors[1]
     client.signal(signal.SIGTERM)
     until(lambda: client.died_at is not None, "the client quits")
@@ -39,7 +39,7 @@ def client_quits(lab: Lab) -> None:
         worker.is_gone(outcome="completed")
 
 
-def _attached(lab: Lab, server: Actor, url: str, name: str) -> Actor:
+def _attach(lab: Lab, server: Actor, url: str, name: str) -> Actor:
     """A session that the server runs for a client."""
     where = str(lab.repository(lab.root / name))
     client = lab.headless(
@@ -51,12 +51,12 @@ def _attached(lab: Lab, server: Actor, url: str, name: str) -> Actor:
     return worker
 
 
-def _address(told: Path) -> str:
-    found: list[str] = []
+def _address(output: Path) -> str:
+    urls: list[str] = []
 
     def is_there() -> bool:
-        found[:] = re.findall(r"listening on (http://\S+)", told.read_text())
-        return bool(found)
+        urls[:] = re.findall(r"listening on (http://\S+)", output.read_text())
+        return bool(urls)
 
     until(is_there, "the server listens", 60.0)
-    return found[0]
+    return urls[0]

@@ -1,4 +1,4 @@
-"""OpenCode's sessions: gone on with, forked, left for another one, several in one directory."""
+"""OpenCode's sessions: resumed, forked, left for another one, several in one directory."""
 
 from __future__ import annotations
 
@@ -8,19 +8,19 @@ import sqlite3
 from contextlib import closing
 from typing import TYPE_CHECKING
 
-from tests.real.actor import marked
+from tests.real.actor import make_prompt
 from tests.real.scenarios import common
 
 if TYPE_CHECKING:
     from tests.real.actor import Actor
     from tests.real.lab import Form, Lab
 
-OPEN = "ctrl+p commands"  # stands below a session as below an empty prompt
+OPEN = "ctrl+p commands"  # shown below a session and below an empty prompt
 
 
 def resume_headless(lab: Lab) -> None:
     """By its id, and as the last one."""
-    session_id = _ended(lab)
+    session_id = _make_session(lab)
     for words in (["--session", session_id], ["--continue"]):
         actor = lab.headless("[[gate=%]] go on", form=_run(*words))
         actor.is_held()
@@ -30,8 +30,8 @@ def resume_headless(lab: Lab) -> None:
 
 
 def resume_in_the_tui(lab: Lab) -> None:
-    """Once after a turn that was over, once after one that a kill left open for ever."""
-    session_id = _ended(lab)
+    """Once after a turn that was over, once after one that a kill left open."""
+    session_id = _make_session(lab)
     first = _tui_of(lab, session_id)
     first.is_now("idle")
     first.says("[[gate=%]] go on")
@@ -50,7 +50,7 @@ def resume_in_the_tui(lab: Lab) -> None:
 
 def resumed_elsewhere(lab: Lab) -> None:
     """It does the work, prints nothing and never ends: a process that is idle."""
-    session_id = _ended(lab)
+    session_id = _make_session(lab)
     elsewhere = lab.repository(lab.root / "other")
     actor = lab.headless("[[gate=%]] go on", cwd=elsewhere, form=_run("--session", session_id))
     actor.session_id = session_id
@@ -72,8 +72,8 @@ def fork(lab: Lab) -> None:
 
 
 def new_in_place(lab: Lab) -> None:
-    """A session that it has left is over, unless it was left at work: then it works on. That a person
-    has asked for a new one shows with its first prompt, when it gets an id."""
+    """A session that it has left is over, unless it was left at work: then it works on. The new session
+    shows with its first prompt, when it gets an id."""
     first = lab.tui()
     first.says("hello")
     first.has_answer()
@@ -101,7 +101,7 @@ def _new(actor: Actor) -> Actor:
     """The same process and terminal, at another session."""
     actor.presses("C-x", "n")
     actor.terminal.shows(actor.lab.recipe.ready)
-    new = actor.lab.enters(actor.process, marked("")[0])
+    new = actor.lab.enters(actor.process, make_prompt("")[0])
     new.body = actor.body
     return new
 
@@ -110,25 +110,25 @@ def sub_agent(lab: Lab) -> None:
     """In the background, which it has to be allowed: the main turn is over, the sub-agent works on in
     a session of its own. Its end begins a turn by itself."""
     actor = lab.tui(OPENCODE_EXPERIMENTAL_BACKGROUND_SUBAGENTS="1")
-    wanted = {
+    arguments = {
         "description": "look",
         "prompt": "{{gate=sub}} look",
         "subagent_type": "general",
         "background": True,
     }
-    actor.says(f"[[call=task:{json.dumps(wanted)}]] delegate")
-    held = lab.model.journal.wait("held", gate="sub", deadline=60.0)
+    actor.says(f"[[call=task:{json.dumps(arguments)}]] delegate")
+    note = lab.model.journal.wait("held", gate="sub", deadline=60.0)
     actor.has_answer()
     helper = lab.enters(actor.process, actor.mark, child_of(lab, actor))
-    helper.is_now("running", since=held.at)
+    helper.is_now("running", since=note.at)
     actor.is_now("idle")
     for each in (actor, helper):
         each.unsettled()
     last = lab.model.journal.last
     lab.model.open("sub")
-    ended = lab.model.journal.wait("answered", after=last, deadline=60.0)
-    helper.is_now("idle", since=ended.at)
-    actor.is_now("idle", since=lab.model.journal.wait("answered", after=ended.seq, deadline=60.0).at)
+    answer = lab.model.journal.wait("answered", after=last, deadline=60.0)
+    helper.is_now("idle", since=answer.at)
+    actor.is_now("idle", since=lab.model.journal.wait("answered", after=answer.seq, deadline=60.0).at)
 
 
 def two_in_one_directory(lab: Lab) -> None:
@@ -149,7 +149,7 @@ def two_in_one_directory(lab: Lab) -> None:
 
 def parallel_starts(lab: Lab) -> None:
     """Not its very first starts: each of those makes the database, and all but one may fail at it."""
-    _ended(lab)
+    _make_session(lab)
     common.parallel_starts(lab)
 
 
@@ -157,12 +157,12 @@ def child_of(lab: Lab, actor: Actor) -> str:
     """The session of its sub-agent, by OpenCode's own record."""
     database = lab.home / ".local/share/opencode/opencode.db"
     with closing(sqlite3.connect(f"file:{database}?mode=ro", uri=True)) as connection:
-        asked = "SELECT id FROM session WHERE parent_id = ?"
-        ((found,),) = connection.execute(asked, (actor.who().session_id,))
-        return str(found)
+        query = "SELECT id FROM session WHERE parent_id = ?"
+        ((session_id,),) = connection.execute(query, (actor.who().session_id,))
+        return str(session_id)
 
 
-def _ended(lab: Lab) -> str:
+def _make_session(lab: Lab) -> str:
     actor = lab.headless("hello")
     actor.is_gone(outcome="completed")
     assert actor.session_id is not None

@@ -1,4 +1,4 @@
-"""Pi's sessions: gone on with, forked, begun in place, several at once."""
+"""Pi's sessions: resumed, forked, begun in place, several at once."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import os
 import time
 from typing import TYPE_CHECKING
 
-from tests.real.book import Told
+from tests.real.book import State
 from tests.real.native import session_with
 from tests.real.scenarios.pi.terminal import DIALOG
 from tests.waiting import until
@@ -25,7 +25,7 @@ FROM_ELSEWHERE = "nothing ties a Pi to a session of another directory but a comm
 
 def resume_headless(lab: Lab) -> None:
     """By its id, and as the last one of this directory."""
-    session_id = ended(lab)
+    session_id = make_session(lab)
     for words in (("--session", session_id), ("--continue",)):
         actor = lab.headless("[[gate=%]] go on", *words)
         actor.session_id = session_id
@@ -40,7 +40,7 @@ def resume_headless(lab: Lab) -> None:
 
 def resume_in_the_tui(lab: Lab) -> None:
     """By its id, as the last one of this directory, and from the list that it shows."""
-    session_id = resumed_by_words(lab)
+    session_id = resume_by_words(lab)
     actor = lab.tui("--resume", ready="Resume Session")
     actor.is_now("waiting", waiting_for="startup", blind=DIALOG)
     actor.answers("Resume Session", "Enter")
@@ -49,8 +49,8 @@ def resume_in_the_tui(lab: Lab) -> None:
     _goes_on(actor, session_id)
 
 
-def resumed_by_words(lab: Lab) -> str:
-    session_id = ended(lab)
+def resume_by_words(lab: Lab) -> str:
+    session_id = make_session(lab)
     for words in (("--session", session_id), ("--continue",)):
         actor = lab.tui(*words)
         actor.session_id = session_id
@@ -77,11 +77,11 @@ def fork(lab: Lab) -> None:
 
 
 def new_in_place(lab: Lab) -> None:
-    """What it leaves goes on to look as if it had it open, until the new session has a prompt."""
+    """The former session looks as if the process had it open, until the new one has a prompt."""
     actor = lab.tui()
     actor.says("hello")
     actor.has_answer()
-    left = actor.who()._replace(name=f"what {actor.name} left", process=None)
+    former = actor.who()._replace(name=f"what {actor.name} left", process=None)
     actor.unsettled()
     actor.terminal.type("/new")
     actor.terminal.press("Enter")
@@ -90,14 +90,14 @@ def new_in_place(lab: Lab) -> None:
     actor.is_now("idle")
     actor.says("[[gate=%]] hello")
     actor.is_held()
-    assert actor.session_id not in (None, left.session_id)
-    lab.watcher.told(left, Told("stopped", outcome="completed"), time.time())
+    assert actor.session_id not in (None, former.session_id)
+    lab.watcher.declare(former, State("stopped", outcome="completed"), time.time())
     actor.opens()
     actor.has_answer()
 
 
 def parallel_starts(lab: Lab) -> None:
-    """While they run commands each is known, with the id that is its own; while they do not, none is."""
+    """While they run commands each has its own id in `list`; while they do not, none has."""
     errands = [lab.errand() for _ in range(4)]
     actors = [lab.headless(f"[[gate=%]] [[tool={errand.command}]] work") for errand in errands]
     for actor in actors:
@@ -107,11 +107,13 @@ def parallel_starts(lab: Lab) -> None:
     begun = [errand.has_begun() for errand in errands]
     for actor, since in zip(actors, begun, strict=True):
         actor.is_now("running", since=since)
-    told = {row["id"]: row["pid"] for row in lab.rows()}
-    assert told == {actor.session_id: actor.process.pid for actor in actors}
+    pids = {row["id"]: row["pid"] for row in lab.rows()}
+    assert pids == {actor.session_id: actor.process.pid for actor in actors}
     for number, errand in enumerate(errands):
-        for actor in actors[: number + 1]:  # also those before: between its command and its end
-            actor.unsettled()  # it may be any of them
+        for actor in actors[
+            : number + 1
+        ]:  # also those before: the session that ends may be any of theirs
+            actor.unsettled()
         errand.finish()
         for actor in actors[: number + 1]:
             actor.is_gone(outcome="completed")
@@ -121,7 +123,7 @@ def resumed_elsewhere(lab: Lab) -> None:
     """By its file: asked for an id of another directory, Pi would make a copy. It works in the session's
     own directory, where its process is not."""
     elsewhere = lab.repository(lab.root / "other")
-    session_id = ended(lab)
+    session_id = make_session(lab)
     (path,) = lab.home.glob(f".pi/agent/sessions/*/*{session_id}.jsonl")
     errand = lab.errand()
     script = f"[[gate=%]] [[tool={errand.command}]] go on"
@@ -135,14 +137,14 @@ def resumed_elsewhere(lab: Lab) -> None:
     actor.is_gone(outcome="completed")
 
 
-def ended(lab: Lab) -> str:
-    """A session that somebody will go on with."""
+def make_session(lab: Lab) -> str:
+    """A session to resume."""
     actor = lab.headless("hello")
     actor.is_gone(outcome="completed")
     actor.unsettled()
     assert actor.session_id is not None
     (path,) = lab.home.glob(f".pi/agent/sessions/*/*{actor.session_id}.jsonl")
-    os.utime(path, (0, path.stat().st_mtime - 3600))  # an hour ago, long before whoever goes on with it
+    os.utime(path, (0, path.stat().st_mtime - 3600))  # an hour ago, long before it is resumed
     return actor.session_id
 
 

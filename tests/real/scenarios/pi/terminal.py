@@ -84,7 +84,7 @@ def interrupted(lab: Lab) -> None:
 
 
 def api_error(lab: Lab) -> None:
-    """At its terminal first: before its first prompt it would cast doubt on what ends beside it."""
+    """At its terminal first: before its first prompt what ends beside it would be unknown."""
     actor = lab.tui()
     actor.says("[[error=400]] hello")
     actor.is_now("idle", since=actor.heard("refused").at)

@@ -1,0 +1,1 @@
+"""The demo agent: its facts (`agent`) and its adapter (`adapter`, with the modules beside it)."""
