@@ -39,7 +39,5 @@ def _differences(client: Client, settings: Config) -> list[str]:
         return []
     status = client.call("daemon.status")
     parts = {part.get("name"): part for part in status.get("parts", [])}
-    targets = parts.get("courier", {}).get("targets")
-    if targets and ENVIRONMENT not in targets.get("webhook", []):
-        return [OTHER_ENVIRONMENT]
-    return []
+    has_variable = parts.get("courier", {}).get("environment_webhook", True)
+    return [] if has_variable else [OTHER_ENVIRONMENT]

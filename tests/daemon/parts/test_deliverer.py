@@ -96,6 +96,20 @@ def test_a_delivery_is_recorded_in_the_journal(home: Path) -> None:
     assert event.body["data"]["delivery"] == receiver.requests[0].id
 
 
+def test_a_webhook_of_the_environment_is_known_before_the_settings_are_read(home: Path) -> None:
+    """A launch compares it with its own environment as soon as the daemon answers."""
+    Path(path_of(home)).mkdir()  # the database cannot be opened, so the settings are not read
+    for url, expected in (("http://127.0.0.1:1/", True), ("", False)):
+        environ = {"AGENTCTL_HOME": str(home), "AGENTCTL_WEBHOOK_URL": url}
+        deliverer = Deliverer(str(home), environ, [])
+        deliverer.start()
+        try:
+            status = deliverer.status()
+            assert (status["environment_webhook"], status["targets"]) == (expected, {})
+        finally:
+            deliverer.stop()
+
+
 def test_an_event_from_before_the_start_is_delivered(home: Path) -> None:
     with Receiver() as receiver:
         write_config(home, ("ci", receiver.url))

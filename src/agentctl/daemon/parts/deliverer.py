@@ -17,6 +17,7 @@ from typing import Any
 
 from agentctl import paths
 from agentctl.config import settings as config
+from agentctl.config.keys import Webhook
 from agentctl.config.settings import Config
 from agentctl.daemon.parts.worker import OpenDatabase, Worker
 from agentctl.deliver.policy import DAY, Result, Sender
@@ -53,6 +54,8 @@ class Deliverer(Worker[Lane]):
         )
         fields: dict[str, Any] = {
             "targets": targets,
+            # known from the first answer on, when the settings may not have been read yet
+            "environment_webhook": bool(self._environ.get(Webhook.url.variable)),
             "pending": sum(queue.pending for queue in self._queues),
             "at_work": len(self._threads),
         }
