@@ -1,5 +1,7 @@
 """Lengths of time as people write them."""
 
+import time
+
 import pytest
 
 from agentctl import durations
@@ -46,3 +48,8 @@ def test_a_formatted_duration_is_parsed_as_the_same(seconds: float, text: str) -
 )  # fmt: skip
 def test_time_left(seconds: float, text: str) -> None:
     assert durations.format_time_left(seconds) == text
+
+
+def test_an_age_is_read_as_a_moment() -> None:
+    before = time.time()
+    assert before - 3600 <= durations.parse_age("1h") <= time.time() - 3600

@@ -1,5 +1,7 @@
 """Durations: parse and format lengths of time."""
 
+import time
+
 from agentctl.errors import UsageError
 
 UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800}
@@ -16,6 +18,11 @@ def parse_duration(text: str) -> float:
     if not 0 <= value < LONGEST:  # nan fails this too
         raise UsageError(f"not a duration: {text!r}", "examples: 90s, 15m, 2h, 7d")
     return value
+
+
+def parse_age(text: str) -> float:
+    """Return the moment that was this long ago. Raises UsageError."""
+    return time.time() - parse_duration(text)
 
 
 def format_age(seconds: float) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from urllib.parse import unquote, urlsplit
 
-from agentctl.named_tuple import NamedTuple
+from agentctl.light_typing import NamedTuple
 
 
 class Address(NamedTuple):

@@ -12,7 +12,7 @@ from pathlib import Path
 
 # They make any text harmless, or return nothing but numbers and words of our own.
 CLEANING = {
-    "clean_line", "clean_lines", "dumps", "render", "len", "int", "sum", "max", "measure_width",
+    "clean_line", "clean_lines", "dumps", "encode", "render", "len", "int", "sum", "max", "measure_width",
     "format_age",
     "terminal_columns", "strftime",
 }  # fmt: skip

@@ -100,7 +100,7 @@ def test_a_request_has_all_that_the_answer_depends_on(
         (lambda _: b"\n", "JSON"),
         (lambda _: b"[]\n", "our request"),
         (lambda _: GOOD.replace(b'"id":1', b'"id":2'), "our request"),
-        (lambda _: GOOD[:-1] + b"{}\n", "our request"),
+        (lambda _: GOOD[:-1] + b"{}\n", "JSON"),
         (lambda _: b'{"id":1}\n', "neither"),
         (lambda _: b'{"id":1,"result":{"code":0}}\n', "another shape"),
         (lambda _: b'{"id":1,"result":{"code":true,"stdout":"","stderr":""}}\n', "another shape"),
@@ -217,7 +217,7 @@ def test_the_socket_is_looked_for_in_our_state_directory(
 
 
 def test_it_imports_only_two_c_modules_and_its_own(tmp_path: Path) -> None:
-    """Two modules in C, and our own."""
+    """Two modules in C, our own, and our reader of JSON."""
     program = (
         "import sys; from agentctl.__main__ import dispatch; before = set(sys.modules);"
         "code = dispatch(['list']); print(code, sorted(set(sys.modules) - before))"
@@ -232,6 +232,7 @@ def test_it_imports_only_two_c_modules_and_its_own(tmp_path: Path) -> None:
             check=True,
         )
     line = ran.stdout.splitlines()[-1]
-    assert line == "3 ['_json', '_socket', 'agentctl.cli', 'agentctl.cli.fast_client']"
+    ours = ["agentctl.cli", "agentctl.cli.fast_client", "agentctl.json_text"]
+    assert line == f"3 {['_json', '_socket', *ours]}"
     assert json.loads(GOOD)["result"]["stdout"] in ran.stdout
     assert struct.calcsize("3i") == 12  # what SO_PEERCRED fills

@@ -1,7 +1,6 @@
 """Parse the words of a verb."""
 
 import argparse
-import time
 
 import pytest
 
@@ -130,12 +129,6 @@ def test_help_lists_the_commands() -> None:
     text = group(bare="list").format_help()
     assert "  list  list pots (the default)\n" in text
     assert "  fill  fill a pot\n" in text
-
-
-def test_an_age_is_read_as_a_time() -> None:
-    before = time.time()
-    moment = verb.parse_age("1h")
-    assert before - 3600 <= moment <= time.time() - 3600
 
 
 @pytest.mark.parametrize("text", ["1", "20"])

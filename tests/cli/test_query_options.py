@@ -4,9 +4,8 @@ import re
 
 import pytest
 
-from agentctl.cli import query_options
+from agentctl.cli import queries, query_options
 from agentctl.cli.queries import Asker, ListOptions
-from agentctl.cli.verbs.list import SHORTCUTS
 from agentctl.errors import UsageError
 from tests.fakes.demo import DemoStage
 from tests.running import agentctl_of, environ_of
@@ -40,16 +39,9 @@ def test_an_unknown_status_is_refused(text: str) -> None:
         query_options.parse_statuses(text)
 
 
-@pytest.mark.parametrize("words", SHORTCUTS)
-def test_a_shortcut_is_what_the_parser_reads(words: tuple[str, ...]) -> None:
-    arguments = query_options.list_parser().parse_words(list(words))
-    options = query_options.read_list_options(arguments)
-    assert options._replace(adapters=tuple(options.adapters)) == SHORTCUTS[words]
-
-
 def test_every_option_of_list_is_read() -> None:
     words = "-a --since 1h --adapter demo --status idle --group g --cwd . --watch --json --deadline 3s"
-    options = query_options.read_list_options(query_options.list_parser().parse_words(words.split()))
+    options = queries.read_list_options(query_options.list_parser().parse_words(words.split()))
     defaults = ListOptions()
     unread = [name for name in ListOptions._fields if getattr(options, name) == getattr(defaults, name)]
     assert unread == []

@@ -48,7 +48,7 @@ def ask_daemon(stage: Stage, verb: str, *words: str) -> dict[str, Any]:
 def ask_without_daemon(stage: Stage, *words: str) -> dict[str, Any]:
     """Return the answer of `list` without a daemon, which remembers nothing."""
     arguments = query_options.list_parser().parse_words([*words, "--json"])
-    options = query_options.read_list_options(arguments)
+    options = queries.read_list_options(arguments)
     answer = queries.answer_list(options, queries.Asker(environ_of(stage), None, str(stage.root)))
     return dict(json.loads("".join(answer.out)))
 

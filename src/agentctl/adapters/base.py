@@ -9,9 +9,8 @@ An adapter translates. It starts nothing, signals nothing, never sleeps, and rea
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING, Any, Protocol, cast
 
-from agentctl.named_tuple import NamedTuple
+from agentctl.light_typing import TYPE_CHECKING, Any, NamedTuple, Protocol, cast
 from agentctl.system.proc import Process
 from agentctl.truth.look import Look
 from agentctl.truth.model import Message, Observation
@@ -44,39 +43,31 @@ class Adapter(Protocol):
     def owns(self, process: Process) -> bool:
         """Return True for a process of this agent. Decide by exe and argv: other programs share names.
         May raise SourceError."""
-        ...
 
     def live(self, look: Look) -> Iterable[Observation]:
         """Yield the sessions that `look.own_processes` run. A process without an observation is listed
         as running, activity unknown; `look.exclude_process` keeps a helper process out of the list."""
-        ...
 
     def history(self, look: Look, query: HistoryQuery) -> Iterable[Observation]:
         """Yield the sessions on disk that match the query. Live sessions may be among them."""
-        ...
 
     def messages(self, observation: Observation, look: Look) -> Iterator[Message]:
         """Yield the messages of a session, newest first. Read lazily, from the end."""
-        ...
 
     def places(self, look: Look) -> Iterable[Place]:
         """Yield where this agent's files are, by our environment and by that of each live process.
         Report stale files with `look.report_problem("stale", …)`; never delete one."""
-        ...
 
     def launch(self, request: LaunchRequest) -> Command:
         """Return how to start the agent, headless, with a prompt. Raises UsageError for an option that
         the agent does not have."""
-        ...
 
     def resume(self, observation: Observation, request: LaunchRequest) -> Command:
         """Return how to continue an ended session under the same id, in its own directory. Raises
         Refused if that is impossible, and UsageError."""
-        ...
 
     def stop_plan(self, observation: Observation) -> StopPlan:
         """Return how to stop the session's process."""
-        ...
 
 
 class FirstFiles(Protocol):
@@ -88,7 +79,6 @@ class FirstFiles(Protocol):
         """Yield the files that change, or appear, when a live process begins a session or writes its
         first line: `directory/*` for any change in a directory. Asked only for an observation without a
         transcript or without an activity; `observation.owner` is the process."""
-        ...
 
 
 class Recognizer(Protocol):
@@ -96,7 +86,6 @@ class Recognizer(Protocol):
 
     def recognize(self, look: Look) -> Iterable[Process]:
         """Yield live processes, under any name, that a validated record or a lock names."""
-        ...
 
 
 class StartModule:

@@ -8,11 +8,10 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Mapping
 from signal import SIGINT, SIGTERM, Signals
-from typing import TYPE_CHECKING
 
 from agentctl.adapters.roots import find_root
 from agentctl.errors import Refused, UsageError
-from agentctl.named_tuple import NamedTuple
+from agentctl.light_typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from agentctl.truth.model import Observation

@@ -14,11 +14,10 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, cast
 
 from agentctl.adapters import roots
 from agentctl.errors import UsageError
-from agentctl.named_tuple import NamedTuple
+from agentctl.light_typing import TYPE_CHECKING, Any, NamedTuple, cast
 from agentctl.truth.look import Look
 from agentctl.truth.survey import AdapterEntry
 

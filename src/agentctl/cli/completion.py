@@ -12,7 +12,7 @@ from agentctl.adapters.registry import BUILT_IN
 from agentctl.cli.catalogue import VERBS
 from agentctl.cli.parser import Parser
 from agentctl.cli.runner import load_verb
-from agentctl.named_tuple import NamedTuple
+from agentctl.light_typing import NamedTuple
 from agentctl.truth.model import STATUSES
 
 SHELLS = ("bash", "zsh", "fish")

@@ -4,8 +4,8 @@ The daemon has everything imported and remembers what it read from files, so its
 the time. If it does not answer (it is gone, another user's, too slow, of another version), this process
 looks itself, and the answer is the same. AGENTCTL_DEBUG=1 shows the reason.
 
-This module imports only what the interpreter has loaded, and two modules in C: to import `json`,
-`socket` and `argparse` takes longer than the answer.
+This module imports only what the interpreter has loaded, a leaf of ours, and two modules in C: to import
+`json`, `socket` and `argparse` takes longer than the answer.
 """
 
 import os
@@ -13,6 +13,7 @@ import sys
 import time
 
 from agentctl import __version__
+from agentctl.json_text import decode, quote
 
 PROTOCOL = 1  # of `daemon_client.protocol`
 TIMEOUT = 1.5  # seconds in all, in case the daemon hangs
@@ -70,8 +71,6 @@ def ask_daemon(home: str, verb: str, words: list[str]) -> tuple[int, str, str]:
 def make_request(verb: str, words: list[str], until: float) -> bytes:
     """Return the request, with all that the answer depends on. Raises OSError if the current directory
     was deleted."""
-    from _json import encode_basestring_ascii as quote
-
     environ = ",".join(f"{quote(name)}:{quote(value)}" for name, value in os.environ.items())
     return (
         '{"jsonrpc":"2.0","id":1,"method":"ask","params":{'
@@ -118,25 +117,14 @@ def _read_line(connection: "_socket.socket", until: float) -> bytes:  # type: ig
     return b"".join(pieces)
 
 
-class _JsonOptions:
-    """The options that the scanner in C reads from its user."""
-
-    strict, object_hook, object_pairs_hook = True, None, None
-    parse_float, parse_int, parse_constant = float, int, float
-    memo: dict[str, str] = {}  # noqa: RUF012 - used by the scanner only
-
-
 def parse_answer(line: bytes) -> tuple[int, str, str]:
     """Return exit code, standard output and standard error. Raises NoAnswer if the line is anything else
     than the response to our request."""
-    from _json import make_scanner
-
     try:
-        text = line.decode("ascii")
-        response, end = make_scanner(_JsonOptions)(text, 0)  # type: ignore[arg-type] # as `json` does
-    except (ValueError, StopIteration, RecursionError):
+        response = decode(line.decode("ascii"))
+    except (ValueError, RecursionError):
         raise NoAnswer("not JSON") from None
-    if text[end:] != "\n" or not isinstance(response, dict) or response.get("id") != 1:
+    if not isinstance(response, dict) or response.get("id") != 1:
         raise NoAnswer("not the response to our request")
     result = response.get("result")
     if not isinstance(result, dict):

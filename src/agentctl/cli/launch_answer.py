@@ -7,10 +7,10 @@ import json
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
 
 from agentctl.cli.parser import warn
 from agentctl.config import settings as config
+from agentctl.light_typing import TYPE_CHECKING, Any
 from agentctl.text import clean_line
 from agentctl.truth.model import Problem, Session
 from agentctl.view import rows

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import argparse
 import sys
-from typing import Any
 
 from agentctl.durations import parse_duration
 from agentctl.errors import UsageError
 from agentctl.launch.prompt import MAX_FILE, parse_size
 from agentctl.launch.slots import Slot, make_slots
 from agentctl.launch.spec import LaunchSpec
+from agentctl.light_typing import Any
 
 
 class SlotOption(argparse.Action):

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import argparse
 import sys
-import time
 from collections.abc import Iterator
-from typing import NoReturn
 
 from agentctl.durations import parse_duration
 from agentctl.errors import UsageError
+from agentctl.light_typing import NoReturn
 from agentctl.text import clean_line, terminal_columns
 
 FREE_TEXT = ("TEXT", "CMD")  # metavars of options whose value may begin with a dash
@@ -276,11 +275,6 @@ def add_event_filters(parser: argparse.ArgumentParser) -> None:
         metavar="TYPE",
         help="only events of this type or pattern: lock.released, 'session.*'",
     )
-
-
-def parse_age(text: str) -> float:
-    """Return the moment that was this long ago."""
-    return time.time() - parse_duration(text)
 
 
 def parse_count(text: str) -> int:

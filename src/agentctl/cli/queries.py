@@ -6,16 +6,15 @@ output. So the daemon, which answers for other processes, gives the answer that 
 
 from __future__ import annotations
 
-import json
 import os
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING
 
 from agentctl.cli.answer import format_problems
 from agentctl.cli.runner import Answer, error_answer
 from agentctl.errors import NotFound
-from agentctl.named_tuple import NamedTuple
+from agentctl.json_text import encode
+from agentctl.light_typing import TYPE_CHECKING, NamedTuple
 from agentctl.paths import home_directory
 from agentctl.sessions import query
 from agentctl.sessions.query import Selected, Selection
@@ -46,6 +45,20 @@ class ListOptions(NamedTuple):
     watch: bool = False
     json: bool = False
     deadline: float | None = None
+
+
+def read_list_options(arguments: Namespace) -> ListOptions:
+    return ListOptions(
+        all=arguments.all,
+        since=arguments.since,
+        adapters=arguments.adapter,
+        statuses=arguments.status or (),
+        group=arguments.group,
+        cwd=arguments.cwd,
+        watch=arguments.watch,
+        json=arguments.json,
+        deadline=arguments.deadline,
+    )
 
 
 class Asker(NamedTuple):
@@ -129,7 +142,7 @@ def _list_json(selected: Selected) -> Iterator[str]:
         page = map(wire.session_text, sessions[start : start + PAGE])
         yield (",\n" if start else "\n") + ",\n".join(page)
     yield '],\n"problems":['
-    yield ",".join("\n" + json.dumps(wire.dump_problem(problem)) for problem in selected.problems)
+    yield ",".join("\n" + encode(wire.dump_problem(problem)) for problem in selected.problems)
     yield "]}\n"
 
 
@@ -158,6 +171,6 @@ def _answer_one(
         answer = error_answer(error, asker.environ)
         return answer._replace(err=format_problems(survey.problems) + answer.err)
     if arguments.json:
-        return Answer((json.dumps(wire.dump_sessions([session], survey.problems), indent=1), "\n"))
+        return Answer((encode(wire.dump_sessions([session], survey.problems), indent=1), "\n"))
     lines = render(session, asker.screen())
     return Answer(("\n".join(lines), "\n"), format_problems(survey.problems))

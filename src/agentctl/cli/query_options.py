@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from argparse import Namespace
 from functools import cache
 
 from agentctl.cli import queries
-from agentctl.cli.parser import Parser, add_common, add_no_daemon, add_session, parse_age
-from agentctl.cli.queries import Asker, ListOptions
+from agentctl.cli.parser import Parser, add_common, add_no_daemon, add_session
+from agentctl.cli.queries import Asker
 from agentctl.cli.runner import Answer
+from agentctl.durations import parse_age
 from agentctl.errors import UsageError
 from agentctl.truth.model import STATUSES
 
@@ -32,7 +32,7 @@ def answer_words(verb: str, words: list[str], asker: Asker) -> Answer:
     """Return the answer to `agentctl VERB WORDS`, typed by this asker. Raises AgentctlError."""
     arguments = parser_of(verb).parse_words(words)
     if verb == "list":
-        return queries.answer_list(read_list_options(arguments), asker)
+        return queries.answer_list(queries.read_list_options(arguments), asker)
     return (
         queries.answer_status(arguments, asker)
         if verb == "status"
@@ -81,20 +81,6 @@ def parse_statuses(text: str) -> list[str]:
     if not statuses:
         raise UsageError("empty status", f"one of: {', '.join(STATUSES)}")
     return statuses
-
-
-def read_list_options(arguments: Namespace) -> ListOptions:
-    return ListOptions(
-        all=arguments.all,
-        since=arguments.since,
-        adapters=arguments.adapter,
-        statuses=arguments.status or (),
-        group=arguments.group,
-        cwd=arguments.cwd,
-        watch=arguments.watch,
-        json=arguments.json,
-        deadline=arguments.deadline,
-    )
 
 
 def status_parser() -> Parser:

@@ -6,11 +6,11 @@ import gc
 import os
 import sys
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, cast
 
 from agentctl.cli.catalogue import ALIASES, VERBS
+from agentctl.cli.quick_words import QuickWords, read_quickly
 from agentctl.errors import AgentctlError, UsageError
-from agentctl.named_tuple import NamedTuple
+from agentctl.light_typing import TYPE_CHECKING, NamedTuple, cast
 from agentctl.text import clean_line, cut
 
 if TYPE_CHECKING:
@@ -85,8 +85,10 @@ def run_verb(name: str, words: list[str]) -> int:
     """Run a verb and return its exit code."""
     try:
         verb = load_verb(name)
-        shortcut = getattr(verb, "SHORTCUTS", {}).get(tuple(words))
-        options = verb.parser().parse_words(words) if shortcut is None else shortcut
+        quick: QuickWords | None = getattr(verb, "QUICK", None)
+        options = read_quickly(words, quick) if quick is not None else None
+        if options is None:
+            options = verb.parser().parse_words(words)
         if not gc.isenabled():
             gc.freeze()  # imported code is never garbage: later collections skip it
             gc.enable()

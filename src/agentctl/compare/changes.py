@@ -9,7 +9,7 @@ from itertools import combinations
 
 from agentctl.compare.model import Changes, Conflict
 from agentctl.errors import Gone
-from agentctl.named_tuple import NamedTuple
+from agentctl.light_typing import NamedTuple
 from agentctl.truth.model import Worktree
 from agentctl.worktrees import git
 from agentctl.worktrees.scratch import Scratch

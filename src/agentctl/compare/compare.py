@@ -10,7 +10,7 @@ from agentctl import paths
 from agentctl.compare.changes import Content, Reader, find_conflicts
 from agentctl.compare.model import Comparison, Row
 from agentctl.errors import NotFound, SourceError
-from agentctl.named_tuple import NamedTuple
+from agentctl.light_typing import NamedTuple
 from agentctl.sessions import query
 from agentctl.state import launches
 from agentctl.truth.model import HookRun, Launch, Problem, Session

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
 
-from agentctl.named_tuple import NamedTuple
+from agentctl.light_typing import Any, NamedTuple
 from agentctl.truth.model import HookRun, Problem, Session, Worktree
 from agentctl.wire import session as shapes
 from agentctl.wire.session import Fields

@@ -6,7 +6,6 @@ from __future__ import annotations
 import re
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
 
 from agentctl.config.keys import (
     ADAPTER_KEYS,
@@ -17,7 +16,7 @@ from agentctl.config.keys import (
     Key,
 )
 from agentctl.errors import Gone, UsageError
-from agentctl.named_tuple import NamedTuple
+from agentctl.light_typing import Any, NamedTuple
 from agentctl.system import files
 
 _HEAD = """\

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping
-from typing import Any, TypeVar
 
 from agentctl import paths
 from agentctl.adapters.registry import find_adapters
@@ -39,7 +38,7 @@ from agentctl.config.keys import (
 )
 from agentctl.config.values import check_value
 from agentctl.errors import UsageError
-from agentctl.named_tuple import NamedTuple
+from agentctl.light_typing import Any, NamedTuple, TypeVar
 from agentctl.system.permissions import is_trusted_file
 
 __all__ = ["Config", "Setting", "Source", "Sources", "load", "read_notify", "read_webhooks"]

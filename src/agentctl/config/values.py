@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 from agentctl.config.keys import Key
 from agentctl.durations import parse_duration
 from agentctl.errors import UsageError
+from agentctl.light_typing import Any
 from agentctl.paths import home_directory
 
 Environ = Mapping[str, str]

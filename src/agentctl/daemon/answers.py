@@ -10,7 +10,6 @@ from __future__ import annotations
 import gc
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
 
 from agentctl.cli import queries, query_options
 from agentctl.cli.runner import Answer, error_answer
@@ -24,7 +23,7 @@ from agentctl.daemon.caller import (
 )
 from agentctl.daemon_client import protocol
 from agentctl.errors import AgentctlError, Exhausted, Fault, UsageError
-from agentctl.named_tuple import NamedTuple
+from agentctl.light_typing import TYPE_CHECKING, Any, NamedTuple
 from agentctl.sessions import query
 from agentctl.sessions.query import Selection
 from agentctl.truth.memory import Memory

@@ -14,7 +14,6 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Mapping
-from typing import Any, Protocol
 
 from agentctl import __version__, paths
 from agentctl.daemon.bell import Bell
@@ -30,6 +29,7 @@ from agentctl.daemon_client import protocol
 from agentctl.deliver.notify import NotifySender
 from agentctl.deliver.webhook import WebhookSender
 from agentctl.errors import AgentctlError
+from agentctl.light_typing import Any, Protocol
 from agentctl.system import this_process
 from agentctl.system.clock import format_rfc3339
 

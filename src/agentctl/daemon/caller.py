@@ -11,13 +11,12 @@ import os
 import sys
 import time
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from agentctl import __version__
 from agentctl.adapters.registry import EntryPoint, entry_points, is_stale
 from agentctl.daemon_client import protocol
 from agentctl.errors import Fault, SourceError
-from agentctl.named_tuple import NamedTuple
+from agentctl.light_typing import Any, NamedTuple
 from agentctl.system import clock, proc, this_process
 
 MOST_DIRECTORIES = 256  # of modules, to remember

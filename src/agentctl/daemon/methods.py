@@ -8,13 +8,13 @@ import logging
 import time
 from collections.abc import Awaitable, Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING, Any, TypeVar
 
 from agentctl import __version__
 from agentctl.daemon.server import Peer
 from agentctl.daemon_client import protocol
 from agentctl.daemon_client.protocol import Request
 from agentctl.errors import Fault
+from agentctl.light_typing import TYPE_CHECKING, Any, TypeVar
 from agentctl.metrics import exposition
 
 if TYPE_CHECKING:

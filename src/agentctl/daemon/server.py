@@ -12,13 +12,12 @@ import logging
 import os
 import socket
 from collections.abc import Awaitable, Callable
-from typing import Any, cast
 
 from agentctl.daemon_client import protocol
 from agentctl.daemon_client.client import SOCKET, short_path
 from agentctl.daemon_client.protocol import Request
 from agentctl.errors import AgentctlError, Fault
-from agentctl.named_tuple import NamedTuple
+from agentctl.light_typing import Any, NamedTuple, cast
 from agentctl.system.sockets import read_peer
 
 log = logging.getLogger("agentctl.daemon.server")

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 
 from agentctl.errors import SourceError
-from agentctl.named_tuple import NamedTuple
+from agentctl.light_typing import NamedTuple
 from agentctl.system import files, proc
 from agentctl.system.proc import STAT_CAP, Entry, ProcessIdentity
 

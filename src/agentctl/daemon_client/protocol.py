@@ -7,10 +7,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from typing import Any, NoReturn
 
 from agentctl.errors import Fault
-from agentctl.named_tuple import NamedTuple
+from agentctl.light_typing import Any, NamedTuple, NoReturn
 
 PROTOCOL = 1  # raised when an older client and a newer daemon would misunderstand each other
 

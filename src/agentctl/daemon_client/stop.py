@@ -10,7 +10,7 @@ from agentctl.daemon_client import lock_file
 from agentctl.daemon_client.client import Client
 from agentctl.daemon_client.lock_file import Holder
 from agentctl.errors import Fault, Gone, NotFound, Refused, TimedOut, Unreachable
-from agentctl.named_tuple import NamedTuple
+from agentctl.light_typing import NamedTuple
 from agentctl.system import proc
 from agentctl.system.pidfd import Handle
 from agentctl.system.proc import ProcessIdentity

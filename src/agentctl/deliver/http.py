@@ -11,10 +11,9 @@ import ssl
 import time
 from collections.abc import Mapping
 from email.utils import parsedate_to_datetime
-from typing import TYPE_CHECKING
 
 from agentctl.deliver.policy import Result
-from agentctl.named_tuple import NamedTuple
+from agentctl.light_typing import TYPE_CHECKING, NamedTuple
 from agentctl.urls import Address, parse_url, redact_url
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from agentctl.config.settings import Config
 from agentctl.deliver import ensure
 from agentctl.deliver.policy import Result
 from agentctl.errors import Ambiguous, NoDaemon, NotFound, Unreachable, UsageError
-from agentctl.named_tuple import NamedTuple
+from agentctl.light_typing import NamedTuple
 from agentctl.state import outbox
 from agentctl.state.outbox import Delivery
 from agentctl.truth.event import Event

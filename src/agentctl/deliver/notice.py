@@ -5,9 +5,8 @@ from __future__ import annotations
 
 import unicodedata
 from collections.abc import Mapping
-from typing import Any, Literal
 
-from agentctl.named_tuple import NamedTuple
+from agentctl.light_typing import Any, Literal, NamedTuple
 from agentctl.truth.event import Event
 from agentctl.wire import webhook
 

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import random
-from typing import Literal, Protocol
 
 from agentctl.config.settings import Config
-from agentctl.named_tuple import NamedTuple
+from agentctl.light_typing import Literal, NamedTuple, Protocol
 from agentctl.state.outbox import Delivery
 from agentctl.truth.event import Event
 

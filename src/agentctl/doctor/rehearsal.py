@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
-from typing import Any
 
 from agentctl.adapters import registry
 from agentctl.errors import AgentctlError, Unsupported
+from agentctl.light_typing import Any
 from agentctl.rehearsal import run, sandbox
 from agentctl.wire import doctor
 

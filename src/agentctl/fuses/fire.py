@@ -14,11 +14,11 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any
 
 from agentctl import paths
 from agentctl.errors import Gone, Temporary
 from agentctl.fuses import run, stop
+from agentctl.light_typing import Any
 from agentctl.state import fuse_firing, fuses
 from agentctl.state.fuses import Fuse
 from agentctl.system import files

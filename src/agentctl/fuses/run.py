@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import os
 import time
-from typing import Any
 
 from agentctl.errors import Gone, SourceError
+from agentctl.light_typing import Any
 from agentctl.process import limited
 from agentctl.process.handles import kill_all
 from agentctl.process.ours import LAUNCH

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from typing import Any
 
 from agentctl import paths
 from agentctl.launch.order import Order, prepare_order
 from agentctl.launch.plan import LaunchPlan, build_request
 from agentctl.launch.slots import Slot
+from agentctl.light_typing import Any
 
 Description = Mapping[str, Any]
 

@@ -19,12 +19,12 @@ import os
 import re
 from collections.abc import Callable, Mapping, Sequence
 from difflib import get_close_matches
-from typing import TYPE_CHECKING, TypeVar
 
 from agentctl.durations import parse_duration
 from agentctl.errors import MissingExtra, SourceError, UsageError
 from agentctl.launch.slots import MOST, Slot, fill_template
 from agentctl.launch.spec import LaunchSpec
+from agentctl.light_typing import TYPE_CHECKING, TypeVar
 from agentctl.system import files
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from agentctl.adapters.plans import Command, LaunchRequest
 from agentctl.adapters.registry import load
 from agentctl.errors import UsageError
 from agentctl.launch.program import find_program
-from agentctl.named_tuple import NamedTuple
+from agentctl.light_typing import NamedTuple
 from agentctl.process.ours import LAUNCH
 from agentctl.state import launches
 from agentctl.state.db import is_utf8

@@ -11,7 +11,7 @@ from agentctl.launch.order import StartRequest
 from agentctl.launch.prompt import PromptSources, compose_prompt
 from agentctl.launch.slots import Slot
 from agentctl.launch.spec import LaunchSpec
-from agentctl.named_tuple import NamedTuple
+from agentctl.light_typing import NamedTuple
 from agentctl.truth.model import Worktree
 
 # Fields that a matrix file may set. A value in the spec wins.

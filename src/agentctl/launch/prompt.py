@@ -9,11 +9,10 @@ import select
 import stat
 import sys
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
 
 from agentctl.errors import AgentctlError, StartFailed, TimedOut, UsageError
 from agentctl.launch.program import find_program
-from agentctl.named_tuple import NamedTuple
+from agentctl.light_typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from agentctl.process.limited import CommandResult

@@ -13,7 +13,7 @@ from collections.abc import Set as AbstractSet
 from agentctl import paths
 from agentctl.durations import format_age
 from agentctl.errors import AgentctlError, Gone, SourceError
-from agentctl.named_tuple import NamedTuple
+from agentctl.light_typing import NamedTuple
 from agentctl.process.ours import LAUNCH
 from agentctl.process.tree import is_control
 from agentctl.state import cache, launch_writes, launches, locks

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from itertools import count
 
 from agentctl.errors import UsageError
-from agentctl.named_tuple import NamedTuple
+from agentctl.light_typing import NamedTuple
 
 BRANCH = "agentctl/{group}/{slot}"
 FIELDS = ("group", "slot", "adapter", "model")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from agentctl.launch.prompt import MAX_FILE
 from agentctl.launch.slots import Slot
-from agentctl.named_tuple import NamedTuple
+from agentctl.light_typing import NamedTuple
 
 
 class LaunchSpec(NamedTuple):

@@ -7,9 +7,8 @@ from bisect import bisect_left
 from collections.abc import Iterable, Mapping, Sequence
 from math import inf
 from sys import float_info
-from typing import Any, Literal
 
-from agentctl.named_tuple import NamedTuple
+from agentctl.light_typing import Any, Literal, NamedTuple
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 MOST = float_info.max  # an integer may be larger, and cannot become a float

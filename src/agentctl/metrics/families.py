@@ -4,10 +4,9 @@ the dashboard in docs/grafana.json with this table."""
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Literal
 
+from agentctl.light_typing import Literal, NamedTuple
 from agentctl.metrics.exposition import Family, Sample, Type
-from agentctl.named_tuple import NamedTuple
 from agentctl.wire.session import Fields
 
 # now     a state: read when asked, also without a daemon

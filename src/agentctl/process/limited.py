@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import IO, BinaryIO
 
 from agentctl.errors import SourceError, TimedOut
-from agentctl.named_tuple import NamedTuple
+from agentctl.light_typing import NamedTuple
 from agentctl.process.handles import kill_all
 from agentctl.process.ours import HOOK
 from agentctl.system.files import translate_error

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
 
 from agentctl.errors import SourceError
-from agentctl.named_tuple import NamedTuple
+from agentctl.light_typing import NamedTuple
 from agentctl.process import detach, ours
 from agentctl.process.ours import HOOK, LAUNCH
 from agentctl.process.relatives import Relatives, RemainingProcess, Table, ancestors, command_line

@@ -17,7 +17,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from agentctl.errors import SourceError
-from agentctl.named_tuple import NamedTuple
+from agentctl.light_typing import NamedTuple
 from agentctl.rehearsal.model.journal import Kind
 from agentctl.rehearsal.model.server import Model
 from agentctl.rehearsal.recipe import Recipe

@@ -10,7 +10,7 @@ import os
 from collections.abc import Callable, Mapping
 
 from agentctl.errors import Unsupported
-from agentctl.named_tuple import NamedTuple
+from agentctl.light_typing import NamedTuple
 
 KEY = "none"
 COMMON = {"TERM": "xterm-256color", "LANG": "C.UTF-8", "SHELL": "/bin/bash"}

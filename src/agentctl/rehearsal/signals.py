@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from typing import Literal
 
 from agentctl.errors import Unsupported
-from agentctl.named_tuple import NamedTuple
+from agentctl.light_typing import NamedTuple
 from agentctl.truth.model import Evidence, Problem, Session
 
 Step = Literal["start", "work", "permission", "tool", "idle", "end"]

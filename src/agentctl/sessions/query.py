@@ -5,12 +5,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING
 
 from agentctl import paths
 from agentctl.adapters.registry import find_adapters
 from agentctl.errors import Ambiguous, NotFound, SourceError, UsageError
-from agentctl.named_tuple import NamedTuple
+from agentctl.light_typing import TYPE_CHECKING, NamedTuple
 from agentctl.system import files
 from agentctl.text import join_some
 from agentctl.truth.look import Environ, Look

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from agentctl.errors import AgentctlError, Unreachable, UsageError
-from agentctl.named_tuple import NamedTuple
+from agentctl.light_typing import NamedTuple
 from agentctl.sessions import query
 from agentctl.truth.model import Problem, Session
 from agentctl.truth.survey import HistoryQuery, Survey

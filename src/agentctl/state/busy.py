@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable
 
 from agentctl.errors import SourceError, Temporary
-from agentctl.named_tuple import NamedTuple
+from agentctl.light_typing import NamedTuple
 from agentctl.system import files, proc
 from agentctl.system.file_holders import read_file_locks
 from agentctl.system.proc import Entry, ProcessIdentity

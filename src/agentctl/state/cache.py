@@ -14,10 +14,10 @@ from __future__ import annotations
 import marshal
 import os
 import time
-from typing import Any
 from zlib import crc32
 
 from agentctl.errors import SourceError
+from agentctl.light_typing import Any
 from agentctl.system import clock
 from agentctl.system.permissions import is_trusted_file, write_private
 

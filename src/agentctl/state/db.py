@@ -6,10 +6,9 @@ import os
 import sqlite3
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any
 
 from agentctl.errors import Forbidden, Malformed, SourceError, Temporary, Unsupported
-from agentctl.named_tuple import NamedTuple
+from agentctl.light_typing import Any, NamedTuple
 from agentctl.state import busy, schema
 from agentctl.system import permissions
 from agentctl.system.files import read_status, translate_error

@@ -13,8 +13,8 @@ import json
 import os
 import sqlite3
 from collections.abc import Mapping
-from typing import Any
 
+from agentctl.light_typing import Any
 from agentctl.state import db, fuses
 from agentctl.state.fuses import FAILED, FIRED, FIRING, SET, Action, Claim, Fuse, Moment
 from agentctl.system import proc

@@ -13,10 +13,9 @@ import os
 import sqlite3
 import time
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from agentctl.errors import NotFound, Refused
-from agentctl.named_tuple import NamedTuple
+from agentctl.light_typing import Any, NamedTuple
 from agentctl.state import db, journal
 from agentctl.state.db import path_to_text, text_to_path
 from agentctl.state.journal import Event

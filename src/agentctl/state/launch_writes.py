@@ -6,8 +6,8 @@ import json
 import sqlite3
 import time
 from collections.abc import Container, Iterable
-from typing import Any
 
+from agentctl.light_typing import Any
 from agentctl.state import db, journal, locks
 from agentctl.system.proc import pid_namespace
 from agentctl.truth.event import Event

@@ -3,13 +3,12 @@ a session by its process identity or its id; `truth/labels.py` does this."""
 
 from __future__ import annotations
 
-import json
 import sqlite3
 from contextlib import closing
-from typing import Any
 
 from agentctl.errors import Forbidden, Gone, Malformed, SourceError, Temporary, Untrusted
-from agentctl.named_tuple import NamedTuple
+from agentctl.json_text import decode
+from agentctl.light_typing import Any, NamedTuple
 from agentctl.state import db
 from agentctl.system import files, jsonl, permissions
 from agentctl.system.owner import Owner
@@ -88,8 +87,8 @@ def _read_immutable(path: str) -> list[tuple[Any, ...]]:
 
 def _launch(row: tuple[Any, ...], path: str) -> Launch:
     id_, boot, pid, start, session, name, group, spec, meta, detail, created, ended_at, code = row
-    pairs = tuple((key, str(value)) for key, value in json.loads(meta).items())
-    more = json.loads(detail)
+    pairs = tuple((key, str(value)) for key, value in decode(meta).items())
+    more = decode(detail)
     worktree = more.get("worktree")
     return Launch(
         id=id_,

@@ -10,11 +10,10 @@ import os
 import sqlite3
 import time
 from collections.abc import Sequence
-from typing import Any
 
 from agentctl.durations import format_age, format_time_left
 from agentctl.errors import NotFound, Refused, UsageError
-from agentctl.named_tuple import NamedTuple
+from agentctl.light_typing import Any, NamedTuple
 from agentctl.state import db, journal, launches
 from agentctl.state.db import path_to_text, text_to_path
 from agentctl.system import files, proc

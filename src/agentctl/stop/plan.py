@@ -6,12 +6,11 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Sequence
 from signal import SIGKILL, Signals
-from typing import TYPE_CHECKING, Any
 
 from agentctl.adapters.plans import StopPlan
 from agentctl.adapters.registry import load
 from agentctl.errors import AgentctlError, Gone, Refused, Unreachable
-from agentctl.named_tuple import NamedTuple
+from agentctl.light_typing import TYPE_CHECKING, Any, NamedTuple
 from agentctl.process.relatives import command_line
 from agentctl.process.tree import ProcessFamily
 from agentctl.sessions import query

@@ -8,11 +8,10 @@ import signal
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from signal import SIGKILL, SIGTERM, Signals
-from typing import Any
 
 from agentctl.adapters.plans import StopPlan
 from agentctl.errors import AgentctlError, Gone, Refused
-from agentctl.named_tuple import NamedTuple
+from agentctl.light_typing import Any, NamedTuple
 from agentctl.process import tree
 from agentctl.process.handles import ProcessHandles
 from agentctl.process.relatives import RemainingProcess

@@ -9,7 +9,7 @@ import os
 from collections.abc import Iterable, Iterator
 
 from agentctl.errors import Exhausted, Forbidden, Gone, SourceError
-from agentctl.named_tuple import NamedTuple
+from agentctl.light_typing import NamedTuple
 from agentctl.system.proc import Process, read_system_file
 
 LOCKS = "/proc/locks"

@@ -11,7 +11,7 @@ import os
 import stat as modes
 
 from agentctl.errors import Exhausted, Forbidden, Gone, Malformed, SourceError, Temporary
-from agentctl.named_tuple import NamedTuple
+from agentctl.light_typing import NamedTuple
 
 SMALL = 1 << 20  # a registry record, a lock, a job state: anything larger is not one
 WINDOW = 1 << 16  # bytes that a tail reads at first

@@ -5,11 +5,10 @@ Invariant: an incomplete or garbled line is counted. It is never fatal and never
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator
-from typing import Any
 
-from agentctl.named_tuple import NamedTuple
+from agentctl.json_text import Decoder
+from agentctl.light_typing import Any, NamedTuple
 from agentctl.system import files
 from agentctl.system.files import Piece
 
@@ -85,7 +84,7 @@ def _parse_constant(_: str) -> None:
 
 # A nonsense number reads as null. Otherwise the code that adds it up, prints it or makes a time of it
 # would fail, and with it the whole list.
-_decode = json.JSONDecoder(
+_decode = Decoder(
     parse_int=_parse_whole, parse_float=_parse_number, parse_constant=_parse_constant
 ).decode
 

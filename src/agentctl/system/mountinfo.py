@@ -6,7 +6,7 @@ import os
 from collections.abc import Sequence
 
 from agentctl import paths
-from agentctl.named_tuple import NamedTuple
+from agentctl.light_typing import NamedTuple
 from agentctl.system.proc import read_system_file
 
 OWN = "/proc/self/mountinfo"

@@ -6,7 +6,7 @@ Absence proves death only in our own namespace.
 
 from __future__ import annotations
 
-from agentctl.named_tuple import NamedTuple
+from agentctl.light_typing import NamedTuple
 from agentctl.system import proc
 from agentctl.system.proc import ProcessIdentity
 

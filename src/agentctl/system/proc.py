@@ -12,11 +12,10 @@ from __future__ import annotations
 import errno
 import os
 from collections.abc import Iterator, Mapping
-from typing import TypeVar
 
 from agentctl import paths
 from agentctl.errors import Exhausted, Forbidden, Gone, Malformed, SourceError, Unreachable
-from agentctl.named_tuple import NamedTuple
+from agentctl.light_typing import NamedTuple, TypeVar
 from agentctl.system import files
 from agentctl.system.files import NO_DESCRIPTOR
 

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 from agentctl.errors import Gone
-from agentctl.named_tuple import NamedTuple
+from agentctl.light_typing import TYPE_CHECKING, NamedTuple
 from agentctl.system.proc import Process
 
 if TYPE_CHECKING:

@@ -11,9 +11,9 @@ from __future__ import annotations
 import _thread
 import os
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, TypeVar
 
 from agentctl.errors import Forbidden, Malformed, SourceError, Unsupported
+from agentctl.light_typing import TYPE_CHECKING, Any, TypeVar
 from agentctl.system import files
 
 if TYPE_CHECKING:

@@ -15,10 +15,9 @@ from __future__ import annotations
 
 import os
 import struct
-from typing import TYPE_CHECKING
 
 from agentctl.errors import Gone, Malformed, Temporary, Unsupported
-from agentctl.named_tuple import NamedTuple
+from agentctl.light_typing import TYPE_CHECKING, NamedTuple
 from agentctl.system import files
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 
 from agentctl.errors import Gone, Malformed
-from agentctl.named_tuple import NamedTuple
+from agentctl.light_typing import NamedTuple
 from agentctl.system.proc import STAT_CAP, Entry, ProcessIdentity
 
 STREAMS = ("fd/0", "fd/1", "fd/2")

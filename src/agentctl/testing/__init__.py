@@ -6,8 +6,7 @@ A `Stage` is a private home in which fake agents run; a `Puppet` is one of them,
 `Player` is what a fake agent's program is made of. Needs pytest.
 """
 
-from typing import TYPE_CHECKING
-
+from agentctl.light_typing import TYPE_CHECKING
 from agentctl.testing.puppet import Puppet
 from agentctl.testing.stage import Stage
 

@@ -43,7 +43,8 @@ import signal
 import subprocess
 import sys
 import time
-from typing import NoReturn
+
+from agentctl.light_typing import NoReturn
 
 STEP = re.compile(r"(\w+)(?: (\d+(?:\.\d+)?))?")
 ENDINGS = frozenset({signal.SIGINT, signal.SIGTERM, signal.SIGHUP})

@@ -8,9 +8,8 @@ the owner is ambiguous.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Literal
 
-from agentctl.named_tuple import NamedTuple
+from agentctl.light_typing import Literal, NamedTuple
 from agentctl.system.proc import Process
 from agentctl.truth.model import Evidence
 

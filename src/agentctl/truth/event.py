@@ -4,9 +4,8 @@ journal, the filters of targets and the reference are made from this table."""
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any
 
-from agentctl.named_tuple import NamedTuple
+from agentctl.light_typing import Any, NamedTuple
 
 TYPES: Mapping[str, str] = {
     "session.started": "a process began to run it: a new session, or an old one resumed",

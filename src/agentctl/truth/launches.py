@@ -8,10 +8,9 @@ launcher wrote the launch. The memory file lives exactly as long as the shim.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING
 
 from agentctl.errors import SourceError
-from agentctl.named_tuple import NamedTuple
+from agentctl.light_typing import TYPE_CHECKING, NamedTuple
 from agentctl.system import jsonl, proc
 from agentctl.system.proc import ProcessIdentity
 from agentctl.system.program import SHIM

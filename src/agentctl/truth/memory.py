@@ -18,9 +18,9 @@ from __future__ import annotations
 import _thread
 import os
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from agentctl.errors import Forbidden, Gone
+from agentctl.light_typing import TYPE_CHECKING, Any, Protocol, TypeVar
 from agentctl.system import clock, files, proc, sqlite
 from agentctl.system.proc import (
     CHUNK,

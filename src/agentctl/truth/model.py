@@ -7,9 +7,7 @@ NamedTuples, not dataclasses: importing `dataclasses` costs more than reading ei
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal
-
-from agentctl.named_tuple import NamedTuple
+from agentctl.light_typing import TYPE_CHECKING, Any, Literal, NamedTuple
 from agentctl.system.proc import ProcessIdentity
 
 if TYPE_CHECKING:

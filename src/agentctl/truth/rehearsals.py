@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from agentctl.errors import Exhausted, Forbidden, Gone
-from agentctl.named_tuple import NamedTuple
+from agentctl.light_typing import NamedTuple
 from agentctl.system import proc
 from agentctl.system.proc import Process
 from agentctl.system.program import KEEPER

@@ -11,10 +11,9 @@ from __future__ import annotations
 import _thread
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Protocol
 
 from agentctl.errors import Gone, SourceError
-from agentctl.named_tuple import NamedTuple
+from agentctl.light_typing import NamedTuple, Protocol
 from agentctl.system import proc
 from agentctl.system.proc import Process, ProcessIdentity
 from agentctl.system.program import is_runtime

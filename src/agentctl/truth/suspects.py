@@ -10,9 +10,9 @@ import os
 import time
 from collections.abc import Callable, Sequence
 from functools import cache
-from typing import TYPE_CHECKING
 
 from agentctl.errors import Gone, SourceError
+from agentctl.light_typing import TYPE_CHECKING
 from agentctl.paths import home_of_user
 from agentctl.system import proc
 from agentctl.system.program import is_runtime, plain_name

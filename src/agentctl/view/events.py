@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from typing import Any
 
 from agentctl import text
+from agentctl.light_typing import Any
 from agentctl.truth.event import Event
 from agentctl.view import rows
 

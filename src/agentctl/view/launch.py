@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Mapping
-from typing import Any
 
+from agentctl.light_typing import Any
 from agentctl.text import clean_line
 
 

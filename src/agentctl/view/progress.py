@@ -8,7 +8,7 @@ import sys
 from collections.abc import Sequence
 from typing import TextIO
 
-from agentctl.named_tuple import NamedTuple
+from agentctl.light_typing import NamedTuple
 from agentctl.text import clean_line, cut, cut_middle, measure_width, pad, paint
 
 MARKS = {"waiting": "·", "starting": "…", "started": "✓", "failed": "✗", "not started": "-"}

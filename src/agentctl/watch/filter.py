@@ -8,7 +8,7 @@ from fnmatch import fnmatchcase
 
 from agentctl.durations import parse_duration
 from agentctl.errors import UsageError
-from agentctl.named_tuple import NamedTuple
+from agentctl.light_typing import NamedTuple
 from agentctl.system.clock import parse_time
 from agentctl.truth.event import Event
 from agentctl.wire.event import TYPES

@@ -11,7 +11,7 @@ import time
 from collections.abc import Iterable
 
 from agentctl.errors import Exhausted, Gone, SourceError
-from agentctl.named_tuple import NamedTuple
+from agentctl.light_typing import NamedTuple
 from agentctl.system import this_process
 from agentctl.system.files import NO_DESCRIPTOR
 from agentctl.system.inotify import Change, Inotify

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from agentctl.named_tuple import NamedTuple
+from agentctl.light_typing import NamedTuple
 from agentctl.system.clock import format_rfc3339
 from agentctl.system.proc import ProcessIdentity
 from agentctl.truth.event import Event

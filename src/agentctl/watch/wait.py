@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Literal
 
 from agentctl.errors import SourceError
 from agentctl.launch import exit_record
+from agentctl.light_typing import Literal
 from agentctl.sessions import query
 from agentctl.system import proc
 from agentctl.system.proc import ProcessIdentity

@@ -10,10 +10,10 @@ import re
 import time
 from collections.abc import Iterator
 from functools import cache
-from typing import TYPE_CHECKING
 
 from agentctl.adapters.registry import load
 from agentctl.errors import Gone
+from agentctl.light_typing import TYPE_CHECKING
 from agentctl.system.proc import is_in_proc
 from agentctl.truth.judge import ACTIVITY
 from agentctl.truth.look import Look

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
 
+from agentctl.light_typing import Any
 from agentctl.system.clock import format_rfc3339
 from agentctl.truth.event import TYPES as EVENT_TYPES
 from agentctl.truth.event import Event

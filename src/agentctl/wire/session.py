@@ -8,12 +8,10 @@ never invented; times are RFC 3339 in UTC. There is no `from __future__ import a
 import os
 from collections.abc import Callable, Iterable
 from functools import lru_cache
-from json import dumps
-from json.encoder import encode_basestring_ascii as quoted
-from typing import Any, TypeVar, cast
 
 from agentctl.errors import Malformed
-from agentctl.named_tuple import NamedTuple
+from agentctl.json_text import encode, quote
+from agentctl.light_typing import Any, NamedTuple, TypeVar, cast
 from agentctl.system.clock import format_rfc3339, parse_time
 from agentctl.truth.model import (
     Evidence,
@@ -371,23 +369,23 @@ def session_text(row: WireSession) -> str:
     if overruled:
         pieces += [_evidence(piece, "false", last_at, last) for piece in overruled]
     return (
-        f'{{"id": {_NULL if name is None else quoted(name)}, '
+        f'{{"id": {_NULL if name is None else quote(name)}, '
         f"{_verdict(adapter, status, activity, waiting_for, outcome)}, "
         f'"suspended": {"true" if suspended else "false"}, '
         f'"exit_code": {_NULL if exit_code is None else _number(exit_code)}, '
-        f'"reason": {quoted(reason)}, '
+        f'"reason": {quote(reason)}, '
         f'"pid": {_NULL if pid is None else pid}, '
         f'"started_at": {_time(started_at)}, '
         f'"last_activity_at": {last}, '
-        f'"cwd": {_NULL if cwd is None else quoted(cwd)}, '
-        f'"model": {_NULL if model is None else quoted(model)}, '
-        f'"title": {_NULL if title is None else quoted(title)}, '
-        f'"prompt": {_NULL if prompt is None else quoted(prompt)}, '
+        f'"cwd": {_NULL if cwd is None else quote(cwd)}, '
+        f'"model": {_NULL if model is None else quote(model)}, '
+        f'"title": {_NULL if title is None else quote(title)}, '
+        f'"prompt": {_NULL if prompt is None else quote(prompt)}, '
         f'"tokens": {_NULL if totals is None else _tokens(totals)}, '
         f'"cost_usd": {_NULL if cost is None else _number(cost)}, '
-        f'"transcript": {_NULL if transcript is None else quoted(transcript)}, '
+        f'"transcript": {_NULL if transcript is None else quote(transcript)}, '
         f"{_origin(entry, version, parent, host)}, "
-        f'"launch": {_NULL if start is None else dumps(dump_launch(start))}, '
+        f'"launch": {_NULL if start is None else encode(dump_launch(start))}, '
         f'"evidence": [{", ".join(pieces)}]}}'
     )
 
@@ -397,21 +395,21 @@ def _verdict(
     adapter: str, status: str, activity: str, waiting_for: str | None, outcome: str | None
 ) -> str:
     return (
-        f'"adapter": {quoted(adapter)}, '
-        f'"status": {quoted(status)}, '
-        f'"activity": {quoted(activity)}, '
-        f'"waiting_for": {_NULL if waiting_for is None else quoted(waiting_for)}, '
-        f'"outcome": {_NULL if outcome is None else quoted(outcome)}'
+        f'"adapter": {quote(adapter)}, '
+        f'"status": {quote(status)}, '
+        f'"activity": {quote(activity)}, '
+        f'"waiting_for": {_NULL if waiting_for is None else quote(waiting_for)}, '
+        f'"outcome": {_NULL if outcome is None else quote(outcome)}'
     )
 
 
 @lru_cache(256)
 def _origin(entry: str | None, version: str | None, parent: str | None, host: str) -> str:
     return (
-        f'"entry_point": {_NULL if entry is None else quoted(entry)}, '
-        f'"agent_version": {_NULL if version is None else quoted(version)}, '
-        f'"parent_id": {_NULL if parent is None else quoted(parent)}, '
-        f'"host": {quoted(host)}'
+        f'"entry_point": {_NULL if entry is None else quote(entry)}, '
+        f'"agent_version": {_NULL if version is None else quote(version)}, '
+        f'"parent_id": {_NULL if parent is None else quote(parent)}, '
+        f'"host": {quote(host)}'
     )
 
 
@@ -430,12 +428,12 @@ def _timeless(piece: Evidence, decided: str) -> str:
 def _piece(piece: Evidence, decided: str, at: str) -> str:
     claim, address, authority, _, detail, note, trusted, _ = piece
     return (
-        f'{{"claim": {quoted(claim)}, '
-        f'"detail": {quoted(detail) if detail else _NULL}, '
-        f'"authority": {quoted(authority)}, '
+        f'{{"claim": {quote(claim)}, '
+        f'"detail": {quote(detail) if detail else _NULL}, '
+        f'"authority": {quote(authority)}, '
         f'"at": {at}, '
-        f'"address": {quoted(address)}, '
-        f'"note": {quoted(note) if note else _NULL}, '
+        f'"address": {quote(address)}, '
+        f'"note": {quote(note) if note else _NULL}, '
         f'"trusted": {"true" if trusted else "false"}, '
         f'"decided": {decided}}}'
     )
@@ -454,7 +452,7 @@ def _number(value: float | None) -> str:
         return _NULL
     if type(value) is int or (type(value) is float and -_ENDLESS < value < _ENDLESS):
         return repr(value)
-    return dumps(value)
+    return encode(value)
 
 
 def _time(seconds: float | None) -> str:

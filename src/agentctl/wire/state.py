@@ -6,10 +6,9 @@ docs/reference/json.md is generated from the tables here. URLs are shown without
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any
 
 from agentctl.config.keys import Notify, Webhook
-from agentctl.named_tuple import NamedTuple
+from agentctl.light_typing import Any, NamedTuple
 from agentctl.state.fuses import ACTIVE, Fuse, Moment
 from agentctl.state.locks import Lock
 from agentctl.state.outbox import Delivery

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
-
+from agentctl.light_typing import Any
 from agentctl.truth.model import Session, Worktree
 from agentctl.wire.session import Fields
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from agentctl import paths
 from agentctl.errors import NotFound, SourceError
-from agentctl.named_tuple import NamedTuple
+from agentctl.light_typing import NamedTuple
 from agentctl.sessions import query
 from agentctl.state import locks
 from agentctl.state.locks import Lock

@@ -13,7 +13,7 @@ import time
 from collections.abc import Mapping
 
 from agentctl.errors import AgentctlError, Gone, SourceError, TimedOut, Unsupported
-from agentctl.named_tuple import NamedTuple
+from agentctl.light_typing import NamedTuple
 from agentctl.process.limited import run_command
 
 READ_LIMIT = 60.0  # seconds: a first look at a large checkout on a cold disk

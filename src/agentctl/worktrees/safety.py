@@ -5,11 +5,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Sequence
-from typing import Any
 
 from agentctl import paths
 from agentctl.errors import SourceError
-from agentctl.named_tuple import NamedTuple
+from agentctl.light_typing import Any, NamedTuple
 from agentctl.state.locks import Lock
 from agentctl.truth.model import Session
 from agentctl.wire import worktree as wire

@@ -11,7 +11,7 @@ import tempfile
 from collections.abc import Mapping
 
 from agentctl.errors import SourceError, Unsupported
-from agentctl.named_tuple import NamedTuple
+from agentctl.light_typing import NamedTuple
 from agentctl.worktrees import git
 
 # The temporary commits are not shown: they need an author, but no real one.

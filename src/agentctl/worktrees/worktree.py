@@ -19,7 +19,7 @@ from contextlib import contextmanager, suppress
 from itertools import count
 
 from agentctl.errors import Gone, NotFound, Refused, SourceError, UsageError
-from agentctl.named_tuple import NamedTuple
+from agentctl.light_typing import NamedTuple
 from agentctl.truth.model import Worktree
 from agentctl.worktrees import git
 

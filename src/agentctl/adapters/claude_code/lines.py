@@ -7,9 +7,8 @@ which; the process's record does.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Literal
 
-from agentctl.named_tuple import NamedTuple
+from agentctl.light_typing import Literal, NamedTuple
 from agentctl.system import clock, jsonl
 from agentctl.system.jsonl import as_dict, as_text
 from agentctl.truth.look import Look

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 
 from agentctl.adapters.claude_code.places import claude_root
 from agentctl.errors import Gone, Malformed, SourceError
-from agentctl.named_tuple import NamedTuple
+from agentctl.light_typing import NamedTuple
 from agentctl.system import clock, files, jsonl, proc
 from agentctl.system.jsonl import as_dict
 from agentctl.system.proc import Process

@@ -18,7 +18,7 @@ from agentctl.adapters.claude_code.lines import (
     read_text,
     read_user_line,
 )
-from agentctl.named_tuple import NamedTuple
+from agentctl.light_typing import NamedTuple
 from agentctl.system import clock, files, jsonl
 from agentctl.system.files import Piece
 from agentctl.system.jsonl import as_dict, as_text

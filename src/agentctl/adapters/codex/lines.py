@@ -7,8 +7,7 @@ of a prompt or of a tool's output.
 
 from __future__ import annotations
 
-from typing import Any
-
+from agentctl.light_typing import Any
 from agentctl.system import clock, jsonl
 from agentctl.system.jsonl import as_dict, as_text
 from agentctl.truth.model import EntryPoint, Message, Tokens

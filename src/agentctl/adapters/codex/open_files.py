@@ -5,7 +5,7 @@ from __future__ import annotations
 from agentctl.adapters.codex import agent, rollout
 from agentctl.adapters.codex.argv import Invocation, read_invocation
 from agentctl.errors import Gone, SourceError
-from agentctl.named_tuple import NamedTuple
+from agentctl.light_typing import NamedTuple
 from agentctl.system.proc import Process
 from agentctl.truth.look import Look
 

@@ -7,11 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from itertools import takewhile
-from typing import Literal
 
 from agentctl.adapters.argv import split
 from agentctl.adapters.opencode.db import Row
-from agentctl.named_tuple import NamedTuple
+from agentctl.light_typing import Literal, NamedTuple
 from agentctl.system.proc import Process
 from agentctl.truth.look import Look
 

@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from agentctl.adapters.opencode.argv import SLACK, Call
 from agentctl.adapters.opencode.db import Row
 from agentctl.adapters.opencode.log import Log
-from agentctl.named_tuple import NamedTuple
+from agentctl.light_typing import NamedTuple
 from agentctl.truth.bind import Binding, Tie, bind
 from agentctl.truth.launches import find_recorded_exits, is_overtaken
 from agentctl.truth.look import Look

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
 from functools import cache
-from typing import Any
 
 from agentctl.adapters.opencode.log import Last
 from agentctl.adapters.opencode.messages import (
@@ -21,7 +20,7 @@ from agentctl.adapters.opencode.messages import (
     read_turn,
     to_messages,
 )
-from agentctl.named_tuple import NamedTuple
+from agentctl.light_typing import Any, NamedTuple
 from agentctl.system import clock, jsonl
 from agentctl.system.jsonl import Record, as_dict
 from agentctl.system.sqlite import Database

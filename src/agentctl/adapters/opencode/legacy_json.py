@@ -18,7 +18,7 @@ from agentctl.adapters.opencode.messages import (
     to_messages,
 )
 from agentctl.errors import Gone, Malformed, SourceError
-from agentctl.named_tuple import NamedTuple
+from agentctl.light_typing import NamedTuple
 from agentctl.system import clock, files, jsonl
 from agentctl.system.jsonl import Record, as_dict
 from agentctl.truth.look import Look

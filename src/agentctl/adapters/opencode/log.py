@@ -7,25 +7,43 @@ names the run.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Container, Iterable, Iterator, Mapping
+from functools import cache
 
 from agentctl.errors import Gone, SourceError
-from agentctl.named_tuple import NamedTuple
+from agentctl.light_typing import TYPE_CHECKING, NamedTuple
 from agentctl.system import clock, files
 from agentctl.system.proc import Process
 from agentctl.truth.look import Look
 
-LOG_PATH = re.compile(r".*/opencode/log/[^/]+\.log")
+if TYPE_CHECKING:
+    import re
+
+LOG_FOLDER = "/opencode/log/"
 WINDOW = 1 << 16  # bytes before a process's last line, and of the log's end: some twenty turns
-# Each pattern begins at a line start: a quoted command inside a line may look the same.
-RUN = re.compile(rb"(?m)^timestamp=(\S+) level=\w+ run=(\w+) ")
-MENTION = re.compile(
-    rb"(?m)^timestamp=(\S+) level=\w+ run=(\w+) message="
-    rb'(?:created id|(?:loop|process|"exiting loop") session\.id)=(ses_\w+)'
-    rb"(?: messageID=(msg_\w+)| step=(\d+))?"
-)
-QUESTION = re.compile(rb"(?m)^timestamp=(\S+) level=\w+ run=(\w+) message=asking id=per_")
+
+
+class Patterns(NamedTuple):
+    """Of lines. Each begins at a line start: a quoted command inside a line may look the same."""
+
+    run: re.Pattern[bytes]
+    mention: re.Pattern[bytes]  # of a session
+    question: re.Pattern[bytes]
+
+
+@cache
+def _patterns() -> Patterns:
+    import re  # a look at ended sessions alone does without
+
+    return Patterns(
+        run=re.compile(rb"(?m)^timestamp=(\S+) level=\w+ run=(\w+) "),
+        mention=re.compile(
+            rb"(?m)^timestamp=(\S+) level=\w+ run=(\w+) message="
+            rb'(?:created id|(?:loop|process|"exiting loop") session\.id)=(ses_\w+)'
+            rb"(?: messageID=(msg_\w+)| step=(\d+))?"
+        ),
+        question=re.compile(rb"(?m)^timestamp=(\S+) level=\w+ run=(\w+) message=asking id=per_"),
+    )
 
 
 class Last(NamedTuple):
@@ -150,11 +168,11 @@ class Log:
             self._runs[process.pid] = Run("")
             return
         piece = files.read_before(path, position, WINDOW)
-        match = RUN.match(piece.data, piece.data.rfind(b"\n", 0, -1) + 1)
+        match = _patterns().run.match(piece.data, piece.data.rfind(b"\n", 0, -1) + 1)
         # Nothing can be learned from a log that was emptied or overwritten since.
         if match and position <= piece.size and piece.data.endswith(b"\n"):
             run = match[2].decode()
-            own_lines = (each[1] for each in RUN.finditer(piece.data) if each[2] == match[2])
+            own_lines = (each[1] for each in _patterns().run.finditer(piece.data) if each[2] == match[2])
             first_at = _time(next(own_lines)) if piece.offset else 0.0
             is_verbose = b" level=INFO run=" + match[2] in piece.data
             self._runs[process.pid] = Run(run, first_at, _time(match[1]), is_verbose)
@@ -174,13 +192,13 @@ class Log:
             if mention.message is not None:
                 self._begun_messages.add(mention.message)
         if run is not None:
-            for stamp, run_id in QUESTION.findall(piece.data):
+            for stamp, run_id in _patterns().question.findall(piece.data):
                 if run_id.decode() == run:
                     self._asked_at[run] = _time(stamp)
 
 
 def _read_mentions(piece: files.Piece) -> Iterator[Mention]:
-    for match in MENTION.finditer(piece.data):
+    for match in _patterns().mention.finditer(piece.data):
         stamp, run, session, message, step = match.groups()
         yield Mention(
             piece.offset + match.start(),
@@ -192,10 +210,15 @@ def _read_mentions(piece: files.Piece) -> Iterator[Mention]:
         )
 
 
+def _is_log(path: str) -> bool:
+    _, folder, name = path.rpartition(LOG_FOLDER)
+    return bool(folder) and name.endswith(".log") and len(name) > len(".log") and "/" not in name
+
+
 def _find_log(process: Process) -> str | None:
     """Return the path of the log that the process holds open."""
     try:
-        return next((path for path in process.list_open_files() if LOG_PATH.fullmatch(path)), None)
+        return next((path for path in process.list_open_files() if _is_log(path)), None)
     except SourceError:  # reported where its database is searched for
         return None
 

@@ -23,7 +23,7 @@ from agentctl.adapters.pi.header_time import Birth, are_kin, read_sequence
 from agentctl.adapters.pi.places import find_directory, find_option, make_absolute
 from agentctl.adapters.pi.transcript import find_last_prompt, read_header, read_session_id
 from agentctl.errors import Gone, SourceError
-from agentctl.named_tuple import NamedTuple
+from agentctl.light_typing import NamedTuple
 from agentctl.system import clock, files, jsonl
 from agentctl.system.proc import Process
 from agentctl.truth.bind import Tie

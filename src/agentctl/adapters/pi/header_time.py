@@ -13,7 +13,7 @@ Further sessions (`/new`) are recognised by their ids, which 1.x numbers within 
 from __future__ import annotations
 
 from agentctl.errors import SourceError
-from agentctl.named_tuple import NamedTuple
+from agentctl.light_typing import NamedTuple
 from agentctl.system import proc
 from agentctl.system.clock import TICK
 from agentctl.system.proc import Process

@@ -10,9 +10,8 @@ there any error may be retried, except those that no version retries.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
-from agentctl.named_tuple import NamedTuple
+from agentctl.light_typing import Any, NamedTuple
 from agentctl.system import clock, files, jsonl
 from agentctl.system.files import Piece
 from agentctl.system.jsonl import as_text

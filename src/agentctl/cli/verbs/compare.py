@@ -6,12 +6,12 @@ import argparse
 import json
 import os
 import sys
-from typing import TYPE_CHECKING
 
 from agentctl import text
 from agentctl.cli import answer
 from agentctl.cli.parser import Parser, add_common
 from agentctl.errors import UsageError
+from agentctl.light_typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from agentctl.compare.compare import Patch

@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import json
 import os
-from typing import Any
 
 from agentctl import paths, text
 from agentctl.cli.parser import Parser, add_json
@@ -14,6 +13,7 @@ from agentctl.config.keys import KEYS, Key
 from agentctl.config.settings import Config, Setting
 from agentctl.durations import format_duration
 from agentctl.errors import Refused
+from agentctl.light_typing import Any
 from agentctl.paths import home_directory
 from agentctl.system.files import translate_error
 from agentctl.system.permissions import make_private

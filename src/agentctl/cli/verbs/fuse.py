@@ -7,10 +7,10 @@ import json
 import os
 import time
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
 
 from agentctl.cli.parser import Parser, add_json
 from agentctl.durations import parse_duration
+from agentctl.light_typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from agentctl.state.fuses import Fuse, Moment

@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-from typing import TYPE_CHECKING
 
 from agentctl import paths
 from agentctl.cli import launch_answer, launch_options
@@ -15,6 +14,7 @@ from agentctl.config import settings as config
 from agentctl.errors import AgentctlError
 from agentctl.launch.plan import LaunchPlan, plan_launch
 from agentctl.launch.start import start_slot
+from agentctl.light_typing import TYPE_CHECKING
 from agentctl.text import clean_line, cut
 from agentctl.truth.model import Session
 from agentctl.view import rows

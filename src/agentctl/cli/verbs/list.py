@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import gc
-import json
 import os
 import sys
-from typing import TYPE_CHECKING, Any, NoReturn
 
 from agentctl import text
 from agentctl.cli import queries
 from agentctl.cli.answer import format_problem, show_problems
 from agentctl.cli.queries import ListOptions
+from agentctl.cli.quick_words import COMMON, QuickWords
 from agentctl.cli.runner import write_answer
+from agentctl.durations import parse_age
+from agentctl.json_text import encode
+from agentctl.light_typing import TYPE_CHECKING, Any, NoReturn
 from agentctl.sessions.query import Selected
 from agentctl.wire import session as wire
 
@@ -22,9 +24,21 @@ if TYPE_CHECKING:
     from agentctl.cli.parser import Parser
 
 REFRESH = 1.0  # seconds between two looks: without the daemon nothing reports a change elsewhere
-# What is typed all day and what status bars run. Their options are known without `argparse`, whose
-# import takes a tenth of the time of `list`.
-SHORTCUTS = {(): ListOptions(), ("--json",): ListOptions(json=True)}
+QUICK = QuickWords(
+    {
+        **COMMON,
+        "all": False,
+        "since": None,
+        "adapter": [],
+        "status": None,
+        "group": None,
+        "cwd": None,
+        "watch": False,
+        "no_daemon": False,
+    },
+    {"-a": "all", "--all": "all", "--json": "json", "--watch": "watch", "--no-daemon": "no_daemon"},
+    {"--since": ("since", parse_age), "--group": ("group", str), "--cwd": ("cwd", str)},
+)
 
 
 def parser() -> Parser:
@@ -33,18 +47,12 @@ def parser() -> Parser:
     return list_parser()
 
 
-def run(arguments: Namespace | ListOptions) -> int:
-    options = arguments if isinstance(arguments, ListOptions) else _read_options(arguments)
+def run(arguments: Namespace) -> int:
+    options = queries.read_list_options(arguments)
     if options.watch:
         _watch(options)
     gc.disable()  # thousands of values, each in use until the end: there is nothing to collect
     return write_answer(queries.answer_list(options, queries.local_asker()))
-
-
-def _read_options(arguments: Namespace) -> ListOptions:
-    from agentctl.cli.query_options import read_list_options
-
-    return read_list_options(arguments)
 
 
 def _watch(options: ListOptions) -> NoReturn:
@@ -60,7 +68,7 @@ def _watch(options: ListOptions) -> NoReturn:
         selected, screen = queries.list_sessions(options, asker), asker.screen()
         if options.json:
             shape = wire.dump_sessions(selected.sessions, selected.problems)
-            picture, current = json.dumps(shape), json.dumps(_without_start_times(shape))
+            picture, current = encode(shape), encode(_without_start_times(shape))
         else:
             picture = "\n".join(queries.list_lines(selected, options, screen))
             ageless = queries.list_lines(selected, options, screen._replace(now=0.0))

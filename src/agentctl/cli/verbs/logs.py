@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
-import argparse
-import json
 import os
 import sys
 
 from agentctl.cli import answer, queries
-from agentctl.cli.parser import Parser, add_session, parse_count
+from agentctl.cli.quick_words import COMMON, QuickWords
 from agentctl.errors import Gone, Unreachable
+from agentctl.json_text import encode
+from agentctl.light_typing import TYPE_CHECKING
 from agentctl.sessions.messages import Conversation
 from agentctl.system.pidfd import Handle
 from agentctl.truth.model import Message, Session
 from agentctl.view.messages import message_lines
 from agentctl.wire import session as wire
+
+if TYPE_CHECKING:
+    from argparse import Namespace
+
+    from agentctl.cli.parser import Parser
 
 EXAMPLES = """\
   agentctl logs 4f2a              all messages
@@ -23,8 +28,16 @@ EXAMPLES = """\
   agentctl logs -f 4f2a --json    one message a line, for a script"""
 PAUSE = 0.1  # seconds between two reads while the agent writes
 
+QUICK = QuickWords(
+    {**COMMON, "n": None, "follow": False},
+    {"-f": "follow", "--follow": "follow", "--json": "json"},
+    ids="one",
+)
+
 
 def parser() -> Parser:
+    from agentctl.cli.parser import Parser, add_session, parse_count
+
     parser = Parser("logs", "Show the messages of a session.", EXAMPLES)
     parser.add_argument("-n", type=parse_count, metavar="N", help="only the last N messages")
     parser.add_argument(
@@ -34,7 +47,7 @@ def parser() -> Parser:
     return parser
 
 
-def run(arguments: argparse.Namespace) -> int:
+def run(arguments: Namespace) -> int:
     session, problems = answer.find_session(arguments.id, arguments.deadline)
     conversation = Conversation(session.observation)
     messages = conversation.last(arguments.n)
@@ -79,7 +92,7 @@ def _print(messages: list[Message], *, as_json: bool) -> None:
     screen = queries.local_asker().screen()
     for message in messages:
         if as_json:
-            print(json.dumps(wire.dump_message(message)))
+            print(encode(wire.dump_message(message)))
         else:
             print("\n".join(message_lines(message, screen)))
     sys.stdout.flush()

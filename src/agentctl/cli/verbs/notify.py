@@ -6,9 +6,9 @@ import argparse
 import json
 import os
 import time
-from typing import TYPE_CHECKING
 
 from agentctl.cli.parser import Parser, add_json
+from agentctl.light_typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from agentctl.config.keys import Notify

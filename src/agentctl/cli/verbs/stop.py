@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import argparse
-import json
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any
 
 from agentctl.cli import answer
 from agentctl.cli.answer import Results, select_sessions
-from agentctl.cli.parser import Parser, SessionsParser, add_common
+from agentctl.cli.quick_words import COMMON, QuickWords
 from agentctl.durations import parse_duration
+from agentctl.json_text import encode
+from agentctl.light_typing import TYPE_CHECKING, Any
 from agentctl.sessions import query
 from agentctl.text import clean_line, cut
 from agentctl.truth.model import Session
@@ -21,6 +20,9 @@ from agentctl.wire import session as shapes
 from agentctl.wire.session import wire_session, wire_sessions
 
 if TYPE_CHECKING:
+    from argparse import Namespace
+
+    from agentctl.cli.parser import Parser
     from agentctl.stop.plan import StopJob
 
 EXAMPLES = """\
@@ -33,8 +35,16 @@ EXAMPLES = """\
 WIDEST = 400  # columns of a line: some commands are whole programs
 FORCE = "  --force stops processes at a terminal in use, too"
 
+QUICK = QuickWords(
+    {**COMMON, "group": None, "force": False, "timeout": None, "owner": False, "dry_run": False},
+    {"--force": "force", "--dry-run": "dry_run", "--owner": "owner", "--json": "json"},
+    ids="some",
+)
+
 
 def parser() -> Parser:
+    from agentctl.cli.parser import SessionsParser, add_common
+
     parser = SessionsParser(
         "stop",
         "Stop sessions: first the agent's own process, by the signals it understands, then every "
@@ -63,7 +73,7 @@ def parser() -> Parser:
     return parser
 
 
-def run(arguments: argparse.Namespace) -> int:
+def run(arguments: Namespace) -> int:
     from agentctl.stop import plan
 
     answers = Results()
@@ -84,7 +94,7 @@ def run(arguments: argparse.Namespace) -> int:
     return detach.run_detached(work) if shield_if_inside(jobs) else work()
 
 
-def _stop(arguments: argparse.Namespace, jobs: list[StopJob], answers: Results) -> int:
+def _stop(arguments: Namespace, jobs: list[StopJob], answers: Results) -> int:
     from agentctl.stop.stop import run_jobs
 
     report = _Report(answers, arguments.deadline, as_json=arguments.json)
@@ -129,7 +139,7 @@ class _Report:
     def end(self) -> None:
         if self._as_json:
             envelope = shapes.dump_sessions(wire_sessions(self._sessions), self._answers.problems)
-            print(json.dumps({**envelope, "stopped": self._results}, indent=1))
+            print(encode({**envelope, "stopped": self._results}, indent=1))
         else:
             answer.show_problems(self._answers.problems)
 
@@ -173,7 +183,7 @@ def _remaining_lines(what: str, processes: Iterable[Mapping[str, Any]]) -> list[
     return [*lines, FORCE] if any(each["terminal"] is not None for each in every) else lines
 
 
-def _print_previews(arguments: argparse.Namespace, jobs: list[StopJob], answers: Results) -> int:
+def _print_previews(arguments: Namespace, jobs: list[StopJob], answers: Results) -> int:
     from agentctl.stop.plan import preview_job
 
     planned = [(job, preview_job(job, force=arguments.force, timeout=arguments.timeout)) for job in jobs]
@@ -182,7 +192,7 @@ def _print_previews(arguments: argparse.Namespace, jobs: list[StopJob], answers:
         previews = [
             {"id": job.session.observation.session_id, **preview._asdict()} for job, preview in planned
         ]
-        print(json.dumps({**envelope, "planned": previews}, indent=1))
+        print(encode({**envelope, "planned": previews}, indent=1))
         return answers.code
     for job, preview in planned:
         name = rows.session_name(job.session)

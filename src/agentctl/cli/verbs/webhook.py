@@ -6,10 +6,10 @@ import argparse
 import json
 import os
 import time
-from typing import TYPE_CHECKING
 
 from agentctl.cli.parser import Parser, add_json
 from agentctl.errors import UsageError
+from agentctl.light_typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from agentctl.state.outbox import Delivery

@@ -5,11 +5,11 @@ from __future__ import annotations
 import argparse
 import json
 import os
-from typing import TYPE_CHECKING, Any
 
 from agentctl import text
 from agentctl.cli import answer
 from agentctl.cli.parser import Parser, add_common
+from agentctl.light_typing import TYPE_CHECKING, Any
 from agentctl.paths import home_directory
 from agentctl.sessions import query
 from agentctl.view import rows, table

@@ -13,7 +13,6 @@ import sqlite3
 import threading
 import time
 from collections.abc import Iterable, Mapping
-from typing import Any
 
 from agentctl import paths
 from agentctl.config import settings as config
@@ -22,6 +21,7 @@ from agentctl.config.settings import Config
 from agentctl.daemon.parts.worker import OpenDatabase, Worker
 from agentctl.deliver.policy import DAY, Result, Sender
 from agentctl.errors import AgentctlError, SourceError
+from agentctl.light_typing import Any
 from agentctl.state import journal, outbox
 from agentctl.state.outbox import Delivery, Lane, LaneQueue
 from agentctl.truth.event import Event

@@ -7,9 +7,9 @@ beside the next one. A daemon whose socket alone is gone makes a new one.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 from agentctl.daemon.parts.worker import Worker
+from agentctl.light_typing import Any
 
 SLOW = 30.0  # seconds: then look anyway, for file systems without notifications (NFS)
 

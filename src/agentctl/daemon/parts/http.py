@@ -15,7 +15,7 @@ import threading
 import time
 from collections.abc import Callable, Container, Mapping
 
-from agentctl.named_tuple import NamedTuple
+from agentctl.light_typing import NamedTuple
 from agentctl.system import sockets
 
 log = logging.getLogger("agentctl.daemon.parts.http")

@@ -11,12 +11,12 @@ import logging
 import threading
 import time
 from collections.abc import Callable
-from typing import Any
 
 from agentctl import paths
 from agentctl.daemon.parts.worker import Worker
 from agentctl.errors import AgentctlError
 from agentctl.fuses import fire
+from agentctl.light_typing import Any
 from agentctl.state import fuses
 from agentctl.state.fuses import SET, Fuse
 from agentctl.system import sqlite

@@ -10,7 +10,7 @@ from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, Self
 
-from agentctl.named_tuple import NamedTuple
+from agentctl.light_typing import NamedTuple
 from agentctl.rehearsal.model import anthropic, chat, responses
 from agentctl.rehearsal.model.connection import BadBody, HttpLine, read_body
 from agentctl.rehearsal.model.gates import Gates, Stopped
