@@ -13,12 +13,14 @@ TYPE_CHECKING = False  # a type checker takes it for True, by its name
 
 if TYPE_CHECKING:
     from typing import Any as Any  # noqa: PLC0414 - each is for other modules to import
+    from typing import Generic as Generic  # noqa: PLC0414
     from typing import Literal as Literal  # noqa: PLC0414
     from typing import NamedTuple as NamedTuple  # noqa: PLC0414
     from typing import NoReturn as NoReturn  # noqa: PLC0414
     from typing import Protocol as Protocol  # noqa: PLC0414
     from typing import TypeVar as TypeVar  # noqa: PLC0414
     from typing import cast as cast  # noqa: PLC0414
+    from typing import overload as overload  # noqa: PLC0414
 else:
     Any = NoReturn = Protocol = object
 
@@ -26,16 +28,23 @@ else:
         def __class_getitem__(cls, values: object) -> type:
             return str
 
-    def TypeVar(*_: object, **__: object) -> type:  # noqa: N802 - the name in `typing`
-        return object
-
     def cast(_: object, value: object) -> object:
         return value
 
+    def overload(_: object) -> object:
+        return None
+
     if sys.version_info >= (3, 14):  # there `typing` compiles nothing
-        from typing import NamedTuple
+        from typing import Generic, NamedTuple, TypeVar
     else:
         from collections import namedtuple
+
+        class Generic:
+            def __class_getitem__(cls, kinds: object) -> type:
+                return cls
+
+        def TypeVar(*_: object, **__: object) -> type:  # noqa: N802 - the name in `typing`
+            return object
 
         GIVEN_TO_TUPLE = frozenset({"__module__", "__qualname__", "__annotations__"})
 

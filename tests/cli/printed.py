@@ -12,8 +12,8 @@ from pathlib import Path
 
 # They make any text harmless, or return nothing but numbers and words of our own.
 CLEANING = {
-    "clean_line", "clean_lines", "dumps", "encode", "render", "len", "int", "sum", "max", "measure_width",
-    "format_age",
+    "clean_line", "clean_lines", "dumps", "encode", "render", "len", "int", "sum", "max",
+    "measure_width", "format_age",
     "terminal_columns", "strftime",
 }  # fmt: skip
 # They return what their argument was, cut or coloured.

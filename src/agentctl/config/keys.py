@@ -9,9 +9,9 @@ and into `settings.Config`.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Generic, Literal, NamedTuple, TypeVar, overload
 
 from agentctl.durations import parse_duration
+from agentctl.light_typing import Any, Generic, Literal, NamedTuple, TypeVar, overload
 
 Kind = Literal["text", "program", "path", "length", "words", "number", "flag", "url", "events", "size"]
 Source = Literal["flag", "environment", "file", "default"]

@@ -12,12 +12,12 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from queue import Empty, SimpleQueue
 from threading import Thread, current_thread, main_thread
-from typing import Generic, Literal, NamedTuple, TypeVar
 
 from agentctl.errors import AgentctlError
 from agentctl.launch.plan import LaunchPlan
 from agentctl.launch.slots import Slot
 from agentctl.launch.start import start_slot
+from agentctl.light_typing import Generic, Literal, NamedTuple, TypeVar
 from agentctl.truth.model import Session
 
 BEAT = 0.2  # seconds at most until a signal is noticed

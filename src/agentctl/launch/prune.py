@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
@@ -262,13 +261,19 @@ def _last_write(folder: str) -> float | None:
 
 def _remove(path: str, remove: Callable[[str], None] | None = None) -> list[Problem]:
     try:
-        (remove or shutil.rmtree)(path)
+        (remove or _remove_folder)(path)
     except FileNotFoundError:
         pass
     except OSError as error:
         translated = translate_error(error, path)
         return [Problem("", translated.kind, translated.why, path)]
     return []
+
+
+def _remove_folder(path: str) -> None:
+    import shutil  # 3 ms, and each launch imports this module
+
+    shutil.rmtree(path)
 
 
 def _configured_ttl() -> float:

@@ -8,9 +8,9 @@ import sqlite3
 import threading
 import time
 from collections.abc import Hashable, Iterable
-from typing import Any, Generic, TypeVar
 
 from agentctl.errors import Exhausted, SourceError
+from agentctl.light_typing import Any, Generic, TypeVar
 from agentctl.state import db
 from agentctl.system.waiter import Waker, Watch
 
