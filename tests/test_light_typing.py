@@ -74,7 +74,8 @@ Kind, Word = TypeVar("Kind", bound="str"), Literal["a", "b"] | None
 class Shape(Protocol): pass
 class Box(Generic[Kind]): pass
 overload(print)
-print(Box[int].__name__ if sys.version_info < (3, 14) else "Box", cast("Word", "a"), "typing" in sys.modules)
+box = Box[int].__name__ if sys.version_info < (3, 14) else "Box"
+print(box, cast("Word", "a"), "typing" in sys.modules)
 """
     ran = subprocess.run(
         [sys.executable, "-I", "-c", program], capture_output=True, text=True, check=True
