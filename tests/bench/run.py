@@ -139,7 +139,7 @@ class Bench:
         yield Row(f"list, 0 live, history {sizes[-1]}", cost["alone"].cpu * 1000, floor, None)
         for size in sizes:
             what = f"list, {self.scale.live} live, history {size}"
-            yield Row(what, cost[str(size)].cpu * 1000, floor, 6)
+            yield Row(what, cost[str(size)].cpu * 1000, floor, 5)
         most, least = cost[str(sizes[-1])].cpu * 1000, cost[str(sizes[0])].cpu * 1000
         yield Row(f"list, history {sizes[-1]} against {sizes[0]}", most, least, 1.1)
 
@@ -173,7 +173,7 @@ class Bench:
         cost = self.meter.compare(commands, self.scale.slow_rounds)
         yield Row(
             f"list -a --since {SINCE_DAYS}d --json, {size}, warm",
-            cost["warm"].cpu * 1000, cost["stat"].cpu * 1000, 5,
+            cost["warm"].cpu * 1000, cost["stat"].cpu * 1000, 6,
         )  # fmt: skip
         commands = {
             "read": floor_program(environ, "read", str(history.home), since),
@@ -219,7 +219,7 @@ class Bench:
                 self._note_live_agents(troupe)
                 commands = {"bare": bare(troupe.environ), "list": ours(troupe.environ, "list")}
                 cost = self.meter.compare(commands, self.scale.rounds // 2 + 1)
-                limit = 14 if count == self.scale.crowds[-1] else None
+                limit = 13 if count == self.scale.crowds[-1] else None
                 what = f"list, {count} live, {self.scale.transcript / MEGABYTE:g} MB each"
                 yield Row(what, cost["list"].cpu * 1000, cost["bare"].cpu * 1000, limit)
                 yield Row(f"memory of list, {count} live", cost["list"].memory, None, 40, "MB")
@@ -230,7 +230,7 @@ class Bench:
         took = serving.measure(self.meter, AGENTCTL, troupe.environ, blocks=blocks)
         self.notes.append(f"by the daemon: client {took.client:.1f} ms, daemon {took.daemon:.1f} ms")
         what = f"list through the daemon, {len(troupe.puppets)} live, both"
-        return Row(what, took.ours, took.bare, 4)
+        return Row(what, took.ours, took.bare, 5)
 
     def _answer(self, command: Command) -> dict[str, Any]:
         out, err = self.root / "answer.json", self.root / "answer.err"
