@@ -157,7 +157,7 @@ class Bench:
             yield Row(f"{verb} of a live one beside {size}", of_live, floor, 1.2)
             if cost:
                 worst = max(cost, key=lambda name: cost[name].cpu)
-                yield Row(f"{verb} of one in {size}, worst: {worst}", cost[worst].cpu * 1000, floor, 1.5)
+                yield Row(f"{verb} of one in {size}, worst: {worst}", cost[worst].cpu * 1000, floor, 1.7)
 
     def _everything(self, troupe: Troupe, history: Corpus, now: float) -> Iterator[Row]:
         """History alone, as the floors read it: the live agents have rows of their own."""
