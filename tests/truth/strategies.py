@@ -1,14 +1,13 @@
 """Evidence, processes and ties as hypothesis draws them."""
 
-from typing import get_args
-
 from hypothesis import strategies as st
 
 from agentctl.system.proc import Process, ProcessIdentity
 from agentctl.truth.bind import METHODS, Tie
-from agentctl.truth.judge import ENDINGS, WAITING_FOR
-from agentctl.truth.model import Authority, Claim, Evidence
+from agentctl.truth.judge import ACTIVITY, ENDINGS, LIVENESS, RANK, WAITING_FOR
+from agentctl.truth.model import Evidence
 
+CLAIMS = (*LIVENESS, *ACTIVITY, "exited", "suspended")
 times = st.none() | st.floats(0, 4e9)
 codes = st.none() | st.sampled_from([0, 1, 2, 126, 130, 137, 143, 255, -2, -9, -15])
 details = st.sampled_from(["", *ENDINGS, *WAITING_FOR, "parked"])
@@ -16,9 +15,9 @@ details = st.sampled_from(["", *ENDINGS, *WAITING_FOR, "parked"])
 
 def evidences(**fixed: object) -> st.SearchStrategy[Evidence]:
     parts = {
-        "claim": st.sampled_from(get_args(Claim)),
+        "claim": st.sampled_from(CLAIMS),
         "address": st.sampled_from(["proc:7@1", "/a.json", "/b.jsonl@12"]),
-        "authority": st.sampled_from(get_args(Authority)),
+        "authority": st.sampled_from(tuple(RANK)),
         "at": times,
         "detail": details,
         "note": st.sampled_from(["", "it says so"]),
