@@ -14,7 +14,7 @@ details = st.sampled_from(["", *ENDINGS, *WAITING_FOR, "parked"])
 
 
 def evidences(**fixed: object) -> st.SearchStrategy[Evidence]:
-    parts = {
+    parts: dict[str, st.SearchStrategy[object]] = {
         "claim": st.sampled_from(CLAIMS),
         "address": st.sampled_from(["proc:7@1", "/a.json", "/b.jsonl@12"]),
         "authority": st.sampled_from(tuple(RANK)),
