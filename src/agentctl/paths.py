@@ -6,9 +6,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
 
 from agentctl.errors import Unreachable
+from agentctl.light_typing import Mapping
 
 
 def state_directory(environ: Mapping[str, str], cwd: str = "") -> str | None:

@@ -5,7 +5,8 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Mapping, Sequence
+
+from agentctl.light_typing import Mapping, Sequence
 
 ELLIPSIS = "…"
 # They choose whether an emoji is drawn in colour. Terminals disagree on its width then.

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from agentctl.adapters.opencode import binding
+from agentctl.adapters.opencode import binding, log
+from agentctl.system import files
 from agentctl.system.proc import Process
 from agentctl.testing import Puppet
 from agentctl.truth.model import Session
@@ -265,3 +269,54 @@ class TestAtItsPrompt:
         assert bare_state(stage, puppet) == ("idle", "idle")  # it is another's
         run.kill()
         assert bare_state(stage, puppet) == ("running", "unknown")
+
+
+MENTION = re.compile(
+    rb"(?m)^timestamp=(\S+) level=\w+ run=(\w+) message="
+    rb'(?:created id|(?:loop|process|"exiting loop") session\.id)=(ses_\w+)'
+    rb"(?: messageID=(msg_\w+)| step=(\d+))?"
+)
+TIMES = (b"timestamp=2026-11-15T05:09:28.160Z", b"timestamp=", b"time=1")
+LEVELS = (b"level=INFO", b"level=", b"INFO")
+RUNS = (b"run=5d22d89c", b"run=", b"run=a-b")
+MESSAGES = (
+    b"message=loop", b"message=process", b'message="exiting loop"', b"message=created", b"message=other",
+)  # fmt: skip
+SESSIONS = (b"session.id=ses_a1", b"session.id=ses_a1,", b"session.id=", b"id=ses_b2", b"id=ses_")
+ENDS = (
+    b"",
+    b" messageID=msg_c3",
+    b" messageID=msg_c3\xc3\xa4",
+    b" step=0",
+    b" step=12",
+    b" step=",
+    b" a=b",
+)
+HEADS = st.tuples(*map(st.sampled_from, (TIMES, LEVELS, RUNS)))
+LINES = st.builds(
+    lambda quote, head, message, session, end: quote + b" ".join((*head, message, session)) + end,
+    st.sampled_from((b"", b"", b"a ")),
+    st.one_of(st.just((TIMES[0], LEVELS[0], RUNS[0])), HEADS),
+    st.sampled_from(MESSAGES),
+    st.sampled_from(SESSIONS),
+    st.sampled_from(ENDS),
+)
+
+
+@given(st.lists(LINES), st.booleans())
+def test_the_lines_are_those_of_a_regular_expression(lines: list[bytes], is_complete: bool) -> None:
+    data = b"\n".join(lines) + (b"\n" if is_complete else b"")
+    expected = [
+        log.Mention(
+            100 + match.start(),
+            run.decode(),
+            session.decode(),
+            message.decode() if message else None,
+            stamp,
+            step == b"0",
+        )
+        for match in MENTION.finditer(data)
+        for stamp, run, session, message, step in [match.groups()]
+    ]
+    piece = files.Piece("log", data, offset=100, size=100 + len(data), mtime=0.0)
+    assert sorted(log._read_mentions(piece), key=str) == sorted(expected, key=str)

@@ -57,7 +57,7 @@ def test_a_database_that_is_deleted_while_it_is_opened(
             Path(path).unlink(missing_ok=True)
         raise sqlite3.OperationalError("unable to open database file")
 
-    monkeypatch.setattr(sqlite3, "connect", refuse)
+    monkeypatch.setattr("agentctl.state.launches.sqlite3.connect", refuse)
     monkeypatch.setattr(db, "open_reader", _raise_forbidden)
     if deleted:
         assert launches.read_launches(path) == []

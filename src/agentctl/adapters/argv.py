@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
-from agentctl.light_typing import NamedTuple
+from agentctl.light_typing import NamedTuple, Sequence
 
 
 class Arguments(NamedTuple):

@@ -8,9 +8,7 @@ An adapter translates. It starts nothing, signals nothing, never sleeps, and rea
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-
-from agentctl.light_typing import TYPE_CHECKING, Any, NamedTuple, Protocol, cast
+from agentctl.light_typing import TYPE_CHECKING, Any, Iterable, Iterator, NamedTuple, Protocol, cast
 from agentctl.system.proc import Process
 from agentctl.truth.look import Look
 from agentctl.truth.model import Message, Observation

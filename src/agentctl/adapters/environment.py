@@ -10,9 +10,8 @@ Each agent's markers are in its `agent.py`.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-
 from agentctl.adapters.registry import find_agents
+from agentctl.light_typing import Mapping, Sequence
 
 SHARED = frozenset({"AI_AGENT"})  # set by several agents
 OURS = frozenset({

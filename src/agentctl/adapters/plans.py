@@ -6,12 +6,11 @@ An adapter only describes; `launch/` and `stop/` do the work. `list` never impor
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping
 from signal import SIGINT, SIGTERM, Signals
 
 from agentctl.adapters.roots import find_root
 from agentctl.errors import Refused, UsageError
-from agentctl.light_typing import TYPE_CHECKING, NamedTuple
+from agentctl.light_typing import TYPE_CHECKING, Callable, Iterator, Mapping, NamedTuple
 
 if TYPE_CHECKING:
     from agentctl.truth.model import Observation

@@ -13,11 +13,10 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator, Mapping, Sequence
 
 from agentctl.adapters import roots
 from agentctl.errors import UsageError
-from agentctl.light_typing import TYPE_CHECKING, Any, NamedTuple, cast
+from agentctl.light_typing import TYPE_CHECKING, Any, Iterator, Mapping, NamedTuple, Sequence, cast
 from agentctl.truth.look import Look
 from agentctl.truth.survey import AdapterEntry
 

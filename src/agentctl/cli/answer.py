@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable
 
 from agentctl.errors import AgentctlError, NotFound
-from agentctl.light_typing import TYPE_CHECKING
+from agentctl.light_typing import TYPE_CHECKING, Iterable
 from agentctl.sessions import query
 from agentctl.text import clean_line
 from agentctl.truth.model import Problem, Session

@@ -6,12 +6,12 @@ A place is a verb ("list") or a verb and one of its commands ("daemon start").
 from __future__ import annotations
 
 import argparse
-from functools import cache
 
 from agentctl.adapters.registry import BUILT_IN
 from agentctl.cli.catalogue import VERBS
 from agentctl.cli.parser import Parser
 from agentctl.cli.runner import load_verb
+from agentctl.light_functools import cache
 from agentctl.light_typing import NamedTuple
 from agentctl.truth.model import STATUSES
 

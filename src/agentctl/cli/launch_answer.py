@@ -5,12 +5,11 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 from agentctl.cli.parser import warn
 from agentctl.config import settings as config
-from agentctl.light_typing import TYPE_CHECKING, Any
+from agentctl.light_typing import TYPE_CHECKING, Any, Callable, Iterator, Mapping, Sequence
 from agentctl.text import clean_line
 from agentctl.truth.model import Problem, Session
 from agentctl.view import rows

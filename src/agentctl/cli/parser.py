@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Iterator
 
 from agentctl.durations import parse_duration
 from agentctl.errors import UsageError
-from agentctl.light_typing import NoReturn
+from agentctl.light_typing import Iterator, NoReturn
 from agentctl.text import clean_line, terminal_columns
 
 FREE_TEXT = ("TEXT", "CMD")  # metavars of options whose value may begin with a dash

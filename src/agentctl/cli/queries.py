@@ -8,13 +8,12 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from agentctl.cli.answer import format_problems
 from agentctl.cli.runner import Answer, error_answer
 from agentctl.errors import NotFound
 from agentctl.json_text import encode
-from agentctl.light_typing import TYPE_CHECKING, NamedTuple
+from agentctl.light_typing import TYPE_CHECKING, Callable, Iterator, Mapping, NamedTuple, Sequence
 from agentctl.paths import home_directory
 from agentctl.sessions import query
 from agentctl.sessions.query import Selected, Selection

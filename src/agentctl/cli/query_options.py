@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from functools import cache
-
 from agentctl.cli import queries
 from agentctl.cli.parser import Parser, add_common, add_no_daemon, add_session
 from agentctl.cli.queries import Asker
 from agentctl.cli.runner import Answer
 from agentctl.durations import parse_age
 from agentctl.errors import UsageError
+from agentctl.light_functools import cache
 from agentctl.truth.model import STATUSES
 
 LIST_EXAMPLES = """\

@@ -7,16 +7,20 @@ messages. A test compares the two.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from types import SimpleNamespace
-
 from agentctl.errors import UsageError
-from agentctl.light_typing import TYPE_CHECKING, Literal, NamedTuple, cast
+from agentctl.light_typing import TYPE_CHECKING, Callable, Literal, Mapping, NamedTuple, Sequence, cast
 
 if TYPE_CHECKING:
     from argparse import Namespace
 
 COMMON = {"json": False, "deadline": None}  # the defaults of what most verbs have
+
+
+class Options:
+    """What `argparse` calls a Namespace: an attribute for each option."""
+
+    def __init__(self, values: Mapping[str, object]) -> None:
+        self.__dict__.update(values)
 
 
 class QuickWords(NamedTuple):
@@ -53,4 +57,4 @@ def read_quickly(words: Sequence[str], quick: QuickWords) -> Namespace | None:
         return None
     else:
         options["id"] = ids[0] if quick.ids == "one" else ids
-    return cast("Namespace", SimpleNamespace(**options))
+    return cast("Namespace", Options(options))

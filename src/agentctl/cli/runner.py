@@ -5,12 +5,11 @@ from __future__ import annotations
 import gc
 import os
 import sys
-from collections.abc import Iterable, Mapping
 
 from agentctl.cli.catalogue import ALIASES, VERBS
 from agentctl.cli.quick_words import QuickWords, read_quickly
 from agentctl.errors import AgentctlError, UsageError
-from agentctl.light_typing import TYPE_CHECKING, NamedTuple, cast
+from agentctl.light_typing import TYPE_CHECKING, Iterable, Mapping, NamedTuple, cast
 from agentctl.text import clean_line, cut
 
 if TYPE_CHECKING:

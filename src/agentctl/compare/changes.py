@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
 from itertools import combinations
 
 from agentctl.compare.model import Changes, Conflict
 from agentctl.errors import Gone
-from agentctl.light_typing import NamedTuple
+from agentctl.light_typing import Iterator, Mapping, NamedTuple
 from agentctl.truth.model import Worktree
 from agentctl.worktrees import git
 from agentctl.worktrees.scratch import Scratch

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from agentctl import paths
 from agentctl.compare.changes import Content, Reader, find_conflicts
 from agentctl.compare.model import Comparison, Row
 from agentctl.errors import NotFound, SourceError
-from agentctl.light_typing import NamedTuple
+from agentctl.light_typing import Callable, Iterable, Iterator, NamedTuple, Sequence
 from agentctl.sessions import query
 from agentctl.state import launches
 from agentctl.truth.model import HookRun, Launch, Problem, Session

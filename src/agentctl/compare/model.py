@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
-from agentctl.light_typing import Any, NamedTuple
+from agentctl.light_typing import Any, Iterable, NamedTuple
 from agentctl.truth.model import HookRun, Problem, Session, Worktree
 from agentctl.wire import session as shapes
 from agentctl.wire.session import Fields

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Iterator, Mapping, Sequence
 
 from agentctl.config.keys import (
     ADAPTER_KEYS,
@@ -16,7 +15,7 @@ from agentctl.config.keys import (
     Key,
 )
 from agentctl.errors import Gone, UsageError
-from agentctl.light_typing import Any, NamedTuple
+from agentctl.light_typing import Any, Iterator, Mapping, NamedTuple, Sequence
 from agentctl.system import files
 
 _HEAD = """\

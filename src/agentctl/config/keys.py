@@ -8,10 +8,8 @@ and into `settings.Config`.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 from agentctl.durations import parse_duration
-from agentctl.light_typing import Any, Generic, Literal, NamedTuple, TypeVar, overload
+from agentctl.light_typing import Any, Generic, Literal, Mapping, NamedTuple, TypeVar, overload
 
 Kind = Literal["text", "program", "path", "length", "words", "number", "flag", "url", "events", "size"]
 Source = Literal["flag", "environment", "file", "default"]

@@ -9,7 +9,6 @@ knows which of them set it. `config/keys.py` lists every setting.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
 
 from agentctl import paths
 from agentctl.adapters.registry import find_adapters
@@ -38,7 +37,7 @@ from agentctl.config.keys import (
 )
 from agentctl.config.values import check_value
 from agentctl.errors import UsageError
-from agentctl.light_typing import Any, NamedTuple, TypeVar
+from agentctl.light_typing import Any, Iterator, Mapping, NamedTuple, TypeVar
 from agentctl.system.permissions import is_trusted_file
 
 __all__ = ["Config", "Setting", "Source", "Sources", "load", "read_notify", "read_webhooks"]

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 from agentctl.config.keys import Key
 from agentctl.durations import parse_duration
 from agentctl.errors import UsageError
-from agentctl.light_typing import Any
+from agentctl.light_typing import Any, Mapping
 from agentctl.paths import home_directory
 
 Environ = Mapping[str, str]

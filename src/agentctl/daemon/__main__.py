@@ -9,11 +9,11 @@ from __future__ import annotations
 import os
 import sys
 import traceback
-from collections.abc import Callable
 
 from agentctl import paths
 from agentctl.daemon.lock import Singleton
 from agentctl.errors import AgentctlError, Refused
+from agentctl.light_typing import Callable
 from agentctl.system import this_process
 
 NAME = "agentctl-daemon"

@@ -8,7 +8,6 @@ own: processes are read again, and so is each file that has changed. No answer c
 from __future__ import annotations
 
 import gc
-from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 from agentctl.cli import queries, query_options
@@ -23,7 +22,7 @@ from agentctl.daemon.caller import (
 )
 from agentctl.daemon_client import protocol
 from agentctl.errors import AgentctlError, Exhausted, Fault, UsageError
-from agentctl.light_typing import TYPE_CHECKING, Any, NamedTuple
+from agentctl.light_typing import TYPE_CHECKING, Any, Iterator, Mapping, NamedTuple, Sequence
 from agentctl.sessions import query
 from agentctl.sessions.query import Selection
 from agentctl.truth.memory import Memory

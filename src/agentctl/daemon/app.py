@@ -13,7 +13,6 @@ import os
 import signal
 import threading
 import time
-from collections.abc import Callable, Mapping
 
 from agentctl import __version__, paths
 from agentctl.daemon.bell import Bell
@@ -29,7 +28,7 @@ from agentctl.daemon_client import protocol
 from agentctl.deliver.notify import NotifySender
 from agentctl.deliver.webhook import WebhookSender
 from agentctl.errors import AgentctlError
-from agentctl.light_typing import Any, Protocol
+from agentctl.light_typing import Any, Callable, Mapping, Protocol
 from agentctl.system import this_process
 from agentctl.system.clock import format_rfc3339
 

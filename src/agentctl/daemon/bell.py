@@ -5,7 +5,8 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Callable
+
+from agentctl.light_typing import Callable
 
 Subscriber = Callable[[int], None]
 

@@ -10,13 +10,12 @@ from __future__ import annotations
 import os
 import sys
 import time
-from collections.abc import Mapping, Sequence
 
 from agentctl import __version__
 from agentctl.adapters.registry import EntryPoint, entry_points, is_stale
 from agentctl.daemon_client import protocol
 from agentctl.errors import Fault, SourceError
-from agentctl.light_typing import Any, NamedTuple
+from agentctl.light_typing import Any, Mapping, NamedTuple, Sequence
 from agentctl.system import clock, proc, this_process
 
 MOST_DIRECTORIES = 256  # of modules, to remember

@@ -6,7 +6,6 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Awaitable, Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 
 from agentctl import __version__
@@ -14,7 +13,7 @@ from agentctl.daemon.server import Peer
 from agentctl.daemon_client import protocol
 from agentctl.daemon_client.protocol import Request
 from agentctl.errors import Fault
-from agentctl.light_typing import TYPE_CHECKING, Any, TypeVar
+from agentctl.light_typing import TYPE_CHECKING, Any, Awaitable, Callable, Mapping, TypeVar
 from agentctl.metrics import exposition
 
 if TYPE_CHECKING:

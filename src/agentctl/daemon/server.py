@@ -11,13 +11,12 @@ import asyncio
 import logging
 import os
 import socket
-from collections.abc import Awaitable, Callable
 
 from agentctl.daemon_client import protocol
 from agentctl.daemon_client.client import SOCKET, short_path
 from agentctl.daemon_client.protocol import Request
 from agentctl.errors import AgentctlError, Fault
-from agentctl.light_typing import Any, NamedTuple, cast
+from agentctl.light_typing import Any, Awaitable, Callable, NamedTuple, cast
 from agentctl.system.sockets import read_peer
 
 log = logging.getLogger("agentctl.daemon.server")

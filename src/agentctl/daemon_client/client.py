@@ -9,13 +9,12 @@ from __future__ import annotations
 import os
 import socket
 import time
-from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
 from agentctl import __version__
 from agentctl.daemon_client import protocol as lines
 from agentctl.errors import Fault, NoDaemon, Unreachable
-from agentctl.light_typing import Any, NamedTuple
+from agentctl.light_typing import Any, Iterator, Mapping, NamedTuple
 from agentctl.system.sockets import read_peer
 from agentctl.system.this_process import descriptor_path
 

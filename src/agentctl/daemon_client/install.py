@@ -13,13 +13,12 @@ import os
 import re
 import shlex
 import shutil
-from collections.abc import Mapping, Sequence
 
 from agentctl import paths
 from agentctl.adapters.environment import directory_variables
 from agentctl.daemon_client import start, stop
 from agentctl.errors import NotFound, Refused, SourceError, TimedOut, Unreachable, UsageError
-from agentctl.light_typing import NamedTuple
+from agentctl.light_typing import Mapping, NamedTuple, Sequence
 from agentctl.paths import home_directory
 from agentctl.process import ours
 from agentctl.process.limited import run_command

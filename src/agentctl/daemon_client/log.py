@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
 
 from agentctl.errors import Gone
+from agentctl.light_typing import Iterator
 from agentctl.system import files
 from agentctl.system.files import translate_error
 

@@ -6,10 +6,9 @@ No bytes from a socket raise here: a line that is no message is returned as a Fa
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
 
 from agentctl.errors import Fault
-from agentctl.light_typing import Any, NamedTuple, NoReturn
+from agentctl.light_typing import Any, Mapping, NamedTuple, NoReturn
 
 PROTOCOL = 1  # raised when an older client and a newer daemon would misunderstand each other
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 import select
 import time
-from collections.abc import Mapping
 
 from agentctl import paths
 from agentctl.adapters.environment import scrub
@@ -17,7 +16,7 @@ from agentctl.config import settings
 from agentctl.daemon_client import client, lock_file
 from agentctl.daemon_client.client import Client
 from agentctl.errors import NoDaemon, SourceError, StartFailed
-from agentctl.light_typing import NoReturn
+from agentctl.light_typing import Mapping, NoReturn
 from agentctl.process import ours as programs
 from agentctl.system import files
 from agentctl.system.files import translate_error

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
-
 from agentctl import paths
 from agentctl.daemon_client import client as rpc
 from agentctl.daemon_client import lock_file
 from agentctl.daemon_client.client import Client
 from agentctl.errors import AgentctlError, Fault, NoDaemon, SourceError, Unreachable
-from agentctl.light_typing import Any
+from agentctl.light_typing import Any, Collection, Mapping, Sequence
 from agentctl.state import journal
 
 Part = Mapping[str, Any]

@@ -9,11 +9,10 @@ import io
 import socket
 import ssl
 import time
-from collections.abc import Mapping
 from email.utils import parsedate_to_datetime
 
 from agentctl.deliver.policy import Result
-from agentctl.light_typing import TYPE_CHECKING, NamedTuple
+from agentctl.light_typing import TYPE_CHECKING, Mapping, NamedTuple
 from agentctl.urls import Address, parse_url, redact_url
 
 if TYPE_CHECKING:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterator, Mapping, Sequence
 
 from agentctl import paths
 from agentctl.config import settings as config
@@ -13,7 +12,7 @@ from agentctl.config.settings import Config
 from agentctl.deliver import ensure
 from agentctl.deliver.policy import Result
 from agentctl.errors import Ambiguous, NoDaemon, NotFound, Unreachable, UsageError
-from agentctl.light_typing import NamedTuple
+from agentctl.light_typing import Iterator, Mapping, NamedTuple, Sequence
 from agentctl.state import outbox
 from agentctl.state.outbox import Delivery
 from agentctl.truth.event import Event

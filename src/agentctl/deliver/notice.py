@@ -4,9 +4,8 @@ no cursor and hides nothing, wherever it is shown."""
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Mapping
 
-from agentctl.light_typing import Any, Literal, NamedTuple
+from agentctl.light_typing import Any, Literal, Mapping, NamedTuple
 from agentctl.truth.event import Event
 from agentctl.wire import webhook
 

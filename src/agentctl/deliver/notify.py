@@ -8,7 +8,6 @@ import shutil
 import tempfile
 import time
 from base64 import b64encode
-from collections.abc import Mapping, Sequence
 from html import escape
 from typing import IO
 
@@ -19,6 +18,7 @@ from agentctl.deliver import notice, suppress
 from agentctl.deliver.notice import PRIORITIES, TAGS, Notice
 from agentctl.deliver.policy import Policy, Result
 from agentctl.errors import SourceError
+from agentctl.light_typing import Mapping, Sequence
 from agentctl.paths import home_directory
 from agentctl.process import limited
 from agentctl.process.ours import LAUNCH

@@ -6,11 +6,9 @@ Only the kernel and the journal count as proof. Without proof the notification i
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-
 from agentctl.durations import format_age
 from agentctl.errors import SourceError
-from agentctl.light_typing import Any
+from agentctl.light_typing import Any, Iterable, Mapping
 from agentctl.state import outbox
 from agentctl.system import proc, tty
 from agentctl.system.proc import ProcessIdentity

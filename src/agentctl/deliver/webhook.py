@@ -10,11 +10,11 @@ import hashlib
 import hmac
 import json
 import time
-from collections.abc import Mapping
 
 from agentctl import __version__
 from agentctl.config.settings import Config
 from agentctl.deliver.policy import Policy, Result
+from agentctl.light_typing import Mapping
 from agentctl.state.outbox import Delivery
 from agentctl.truth.event import Event
 from agentctl.wire import webhook

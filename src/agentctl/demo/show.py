@@ -15,13 +15,13 @@ import sys
 import tempfile
 import time
 import uuid
-from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
 import agentctl
 from agentctl import text
 from agentctl.adapters.registry import find_adapters
 from agentctl.errors import SourceError
+from agentctl.light_typing import Iterator
 from agentctl.system import proc
 from agentctl.system.pidfd import Handle
 from agentctl.system.proc import Process

@@ -8,7 +8,6 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Iterator, Mapping
 from importlib.util import find_spec
 
 from agentctl import __version__, paths
@@ -18,6 +17,7 @@ from agentctl.config import settings as config
 from agentctl.daemon_client import client as rpc
 from agentctl.errors import AgentctlError, Gone, NoDaemon, SourceError, StartFailed
 from agentctl.launch.program import find_program
+from agentctl.light_typing import Iterator, Mapping
 from agentctl.sessions import query
 from agentctl.system import files, pidfd, proc
 from agentctl.system.permissions import check_directory, check_home

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
 
 from agentctl.adapters import registry
 from agentctl.errors import AgentctlError, Unsupported
-from agentctl.light_typing import Any
+from agentctl.light_typing import Any, Callable, Iterator, Mapping, Sequence
 from agentctl.rehearsal import run, sandbox
 from agentctl.wire import doctor
 

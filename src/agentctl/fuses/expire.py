@@ -10,13 +10,13 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Sequence
 
 from agentctl import paths
 from agentctl.errors import AgentctlError, Temporary
 from agentctl.fuses import fire
 from agentctl.launch.finish import log_message
 from agentctl.launch.shim import shim
+from agentctl.light_typing import Sequence
 from agentctl.state import fuses, launches
 from agentctl.state.fuses import FAILED, FIRING, SET
 from agentctl.system import proc

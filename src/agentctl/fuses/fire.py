@@ -12,13 +12,12 @@ import re
 import shutil
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 
 from agentctl import paths
 from agentctl.errors import Gone, Temporary
 from agentctl.fuses import run, stop
-from agentctl.light_typing import Any
+from agentctl.light_typing import Any, Callable, Iterator, Mapping
 from agentctl.state import fuse_firing, fuses
 from agentctl.state.fuses import Fuse
 from agentctl.system import files

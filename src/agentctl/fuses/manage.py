@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping
 
 from agentctl import paths
 from agentctl.config import settings
 from agentctl.errors import Ambiguous, NotFound, Refused, SourceError, UsageError
-from agentctl.light_typing import NamedTuple
+from agentctl.light_typing import Mapping, NamedTuple
 from agentctl.state import fuses, locks
 from agentctl.state.db import is_utf8
 from agentctl.state.fuses import Action, Fuse

@@ -7,12 +7,10 @@ fuse refuses too.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 from agentctl import paths
 from agentctl.errors import AgentctlError, Temporary, Unreachable
 from agentctl.launch import finish
-from agentctl.light_typing import Any
+from agentctl.light_typing import Any, Iterable
 from agentctl.sessions import query
 from agentctl.sessions.select import Choice
 from agentctl.state import launch_writes, launches

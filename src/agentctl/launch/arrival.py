@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
 
 from agentctl.adapters.plans import Command
 from agentctl.errors import Gone, StartFailed, Unreachable
 from agentctl.launch import folder
 from agentctl.launch.order import Order
+from agentctl.light_typing import Callable
 from agentctl.sessions import query
 from agentctl.state import launches
 from agentctl.system import proc

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
 
 from agentctl import paths
 from agentctl.launch.order import Order, prepare_order
 from agentctl.launch.plan import LaunchPlan, build_request
 from agentctl.launch.slots import Slot
-from agentctl.light_typing import Any
+from agentctl.light_typing import Any, Mapping
 
 Description = Mapping[str, Any]
 

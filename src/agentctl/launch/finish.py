@@ -10,14 +10,13 @@ from __future__ import annotations
 import os
 import sys
 import time
-from collections.abc import Callable
 
 from agentctl import paths
 from agentctl.adapters.plans import LaunchRequest
 from agentctl.adapters.registry import load
 from agentctl.errors import Gone, SourceError, Temporary
 from agentctl.launch import folder, hooks
-from agentctl.light_typing import Protocol, TypeVar
+from agentctl.light_typing import Callable, Protocol, TypeVar
 from agentctl.sessions import query
 from agentctl.state import launch_writes, launches
 from agentctl.system import proc, this_process

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator
 from typing import BinaryIO
+
+from agentctl.light_typing import Iterable, Iterator
 
 STREAMS = ("stdout", "stderr")
 LAST_LINES = 5  # of each stream

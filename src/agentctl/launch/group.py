@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import signal
 import time
-from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from queue import Empty, SimpleQueue
 from threading import Thread, current_thread, main_thread
@@ -17,7 +16,7 @@ from agentctl.errors import AgentctlError
 from agentctl.launch.plan import LaunchPlan
 from agentctl.launch.slots import Slot
 from agentctl.launch.start import start_slot
-from agentctl.light_typing import Generic, Literal, NamedTuple, TypeVar
+from agentctl.light_typing import Callable, Generic, Iterator, Literal, NamedTuple, Sequence, TypeVar
 from agentctl.truth.model import Session
 
 BEAT = 0.2  # seconds at most until a signal is noticed

@@ -5,8 +5,8 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Mapping
 
+from agentctl.light_typing import Mapping
 from agentctl.process import limited
 from agentctl.truth.model import HookRun, Launch, Verdict
 

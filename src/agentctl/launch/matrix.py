@@ -17,14 +17,13 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Mapping, Sequence
 from difflib import get_close_matches
 
 from agentctl.durations import parse_duration
 from agentctl.errors import MissingExtra, SourceError, UsageError
 from agentctl.launch.slots import MOST, Slot, fill_template
 from agentctl.launch.spec import LaunchSpec
-from agentctl.light_typing import TYPE_CHECKING, TypeVar
+from agentctl.light_typing import TYPE_CHECKING, Callable, Mapping, Sequence, TypeVar
 from agentctl.system import files
 
 if TYPE_CHECKING:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Mapping
 
 from agentctl import paths
 from agentctl.adapters.environment import scrub
@@ -12,7 +11,7 @@ from agentctl.adapters.plans import Command, LaunchRequest
 from agentctl.adapters.registry import load
 from agentctl.errors import UsageError
 from agentctl.launch.program import find_program
-from agentctl.light_typing import NamedTuple
+from agentctl.light_typing import Mapping, NamedTuple
 from agentctl.process.ours import LAUNCH
 from agentctl.state import launches
 from agentctl.state.db import is_utf8

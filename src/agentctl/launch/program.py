@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
 
 from agentctl.errors import StartFailed
+from agentctl.light_typing import Iterator, Mapping
 
 # Where installers of agents put programs. The PATH of a script or a service often lacks these.
 BELOW_HOME = (".local/bin", ".npm-global/bin", ".bun/bin", ".opencode/bin", ".claude/local", "bin")

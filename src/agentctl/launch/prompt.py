@@ -8,11 +8,10 @@ import os
 import select
 import stat
 import sys
-from collections.abc import Mapping, Sequence
 
 from agentctl.errors import AgentctlError, StartFailed, TimedOut, UsageError
 from agentctl.launch.program import find_program
-from agentctl.light_typing import TYPE_CHECKING, NamedTuple
+from agentctl.light_typing import TYPE_CHECKING, Mapping, NamedTuple, Sequence
 
 if TYPE_CHECKING:
     from agentctl.process.limited import CommandResult

@@ -6,13 +6,12 @@ from __future__ import annotations
 import os
 import re
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from collections.abc import Set as AbstractSet
 
 from agentctl import paths
 from agentctl.durations import format_age
 from agentctl.errors import AgentctlError, Gone, SourceError
-from agentctl.light_typing import NamedTuple
+from agentctl.light_typing import Callable, Iterator, Mapping, NamedTuple, Sequence
+from agentctl.light_typing import Set as AbstractSet
 from agentctl.process.ours import LAUNCH
 from agentctl.process.tree import is_control
 from agentctl.state import cache, launch_writes, launches, locks

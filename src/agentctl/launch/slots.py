@@ -5,11 +5,10 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Sequence
 from itertools import count
 
 from agentctl.errors import UsageError
-from agentctl.light_typing import NamedTuple
+from agentctl.light_typing import Iterable, NamedTuple, Sequence
 
 BRANCH = "agentctl/{group}/{slot}"
 FIELDS = ("group", "slot", "adapter", "model")

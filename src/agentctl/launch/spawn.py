@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Mapping, Sequence
 
 from agentctl.errors import StartFailed, UsageError
 from agentctl.launch.shim import shim
+from agentctl.light_typing import Mapping, Sequence
 from agentctl.process import ours
 from agentctl.system import proc
 from agentctl.system.files import translate_error

@@ -4,7 +4,6 @@ with the agent's output and leaves nothing behind."""
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable
 from contextlib import suppress
 
 from agentctl import paths
@@ -13,6 +12,7 @@ from agentctl.launch import arrival, first_run, folder, spawn
 from agentctl.launch.order import Order, prepare_order
 from agentctl.launch.plan import LaunchPlan, build_request
 from agentctl.launch.slots import Slot
+from agentctl.light_typing import Callable, Iterable
 from agentctl.state import launch_writes, launches
 from agentctl.system import proc
 from agentctl.system.files import translate_error

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping, Sequence
 
 from agentctl import paths
+from agentctl.light_typing import Iterable, Mapping, Sequence
 from agentctl.process import tree
 from agentctl.system import proc
 from agentctl.truth.model import Session

@@ -5,12 +5,11 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
 
 import agentctl
 from agentctl import paths
 from agentctl.errors import SourceError
-from agentctl.light_typing import Any
+from agentctl.light_typing import Any, Callable, Iterable, Iterator, Mapping
 from agentctl.metrics.exposition import Family, Sample
 from agentctl.metrics.families import FAMILIES, make_family
 from agentctl.sessions import query

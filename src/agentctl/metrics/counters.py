@@ -7,9 +7,7 @@ daemon: Prometheus understands that as a restart.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-
-from agentctl.light_typing import Any
+from agentctl.light_typing import Any, Iterator, Mapping
 from agentctl.metrics.exposition import Family, Histogram, Sample
 from agentctl.metrics.families import make_family
 from agentctl.state import journal

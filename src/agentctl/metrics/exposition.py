@@ -4,11 +4,10 @@ gauges and histograms. Knows nothing of what is counted."""
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterable, Mapping, Sequence
 from math import inf
 from sys import float_info
 
-from agentctl.light_typing import Any, Literal, NamedTuple
+from agentctl.light_typing import Any, Iterable, Literal, Mapping, NamedTuple, Sequence
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 MOST = float_info.max  # an integer may be larger, and cannot become a float

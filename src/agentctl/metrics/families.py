@@ -3,9 +3,7 @@ the dashboard in docs/grafana.json with this table."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
-from agentctl.light_typing import Literal, NamedTuple
+from agentctl.light_typing import Iterable, Literal, NamedTuple
 from agentctl.metrics.exposition import Family, Sample, Type
 from agentctl.wire.session import Fields
 

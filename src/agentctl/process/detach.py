@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable
+
+from agentctl.light_typing import Callable
 
 _caller: list[int] = []  # the process that waits for this one, if this one is detached
 

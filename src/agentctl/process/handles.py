@@ -5,10 +5,10 @@ from __future__ import annotations
 
 import select
 import time
-from collections.abc import Callable, Iterable, Sequence
 from signal import SIGCONT, SIGKILL, Signals
 
 from agentctl.errors import Forbidden, Gone
+from agentctl.light_typing import Callable, Iterable, Sequence
 from agentctl.process.relatives import RemainingProcess, command_line
 from agentctl.system import proc
 from agentctl.system.pidfd import LONGEST, Handle

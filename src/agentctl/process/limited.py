@@ -9,11 +9,10 @@ from __future__ import annotations
 
 import os
 import subprocess
-from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import IO, BinaryIO
 
 from agentctl.errors import SourceError, TimedOut
-from agentctl.light_typing import NamedTuple
+from agentctl.light_typing import Callable, Iterator, Mapping, NamedTuple, Sequence
 from agentctl.process.handles import kill_all
 from agentctl.process.ours import HOOK
 from agentctl.system.files import translate_error

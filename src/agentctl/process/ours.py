@@ -6,9 +6,9 @@ from __future__ import annotations
 import os
 import signal
 import sys
-from collections.abc import Sequence
 
 import agentctl
+from agentctl.light_typing import Sequence
 
 # Variables that mark all processes of a launch, and all processes of one of its hooks (LAUNCH/HOOK).
 LAUNCH = "AGENTCTL_LAUNCH_ID"

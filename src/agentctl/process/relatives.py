@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 from agentctl.errors import SourceError
-from agentctl.light_typing import NamedTuple
+from agentctl.light_typing import Mapping, NamedTuple
 from agentctl.system.proc import Process
 
 Table = Mapping[int, Process]

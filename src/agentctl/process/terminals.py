@@ -14,9 +14,8 @@ among the members, and processes without a terminal that any of these started.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-
 from agentctl.errors import SourceError
+from agentctl.light_typing import Iterable, Iterator, Sequence
 from agentctl.process.relatives import Relatives, RemainingProcess, Table, ancestors, command_line
 from agentctl.system import tty
 from agentctl.system.proc import Process, ProcessIdentity

@@ -4,11 +4,10 @@ by now. Says which of them a stop ends and which it spares; signals none."""
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Mapping
-from collections.abc import Set as AbstractSet
 
 from agentctl.errors import SourceError
-from agentctl.light_typing import NamedTuple
+from agentctl.light_typing import Iterable, Iterator, Mapping, NamedTuple
+from agentctl.light_typing import Set as AbstractSet
 from agentctl.process import detach, ours
 from agentctl.process.ours import HOOK, LAUNCH
 from agentctl.process.relatives import Relatives, RemainingProcess, Table, ancestors, command_line

@@ -13,10 +13,10 @@ import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Sequence
 from typing import Any
 
 from agentctl.errors import AgentctlError
+from agentctl.light_typing import Sequence
 from agentctl.rehearsal import recipe, sandbox
 from agentctl.rehearsal.acts import Scene, play_at_terminal, play_launch
 from agentctl.rehearsal.model.server import Model

@@ -13,11 +13,10 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Mapping
 from typing import Any
 
 from agentctl.errors import SourceError
-from agentctl.light_typing import NamedTuple
+from agentctl.light_typing import Callable, Mapping, NamedTuple
 from agentctl.rehearsal.model.journal import Kind
 from agentctl.rehearsal.model.server import Model
 from agentctl.rehearsal.recipe import Recipe

@@ -7,10 +7,9 @@ is the word "none", and the sandbox has no network.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
 
 from agentctl.errors import Unsupported
-from agentctl.light_typing import NamedTuple
+from agentctl.light_typing import Callable, Mapping, NamedTuple
 
 KEY = "none"
 COMMON = {"TERM": "xterm-256color", "LANG": "C.UTF-8", "SHELL": "/bin/bash"}

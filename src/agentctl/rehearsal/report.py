@@ -3,9 +3,9 @@ wire/doctor."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
+from agentctl.light_typing import Sequence
 from agentctl.rehearsal.signals import Act, Expectation, SignalResult, Step
 from agentctl.rehearsal.tracker import Sighting
 from agentctl.wire import session as shapes

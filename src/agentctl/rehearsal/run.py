@@ -13,13 +13,13 @@ import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Generator, Iterator, Mapping
 from typing import Any
 
 import agentctl
 from agentctl.adapters import registry
 from agentctl.config import settings
 from agentctl.launch.program import find_program
+from agentctl.light_typing import Generator, Iterator, Mapping
 from agentctl.rehearsal import sandbox
 from agentctl.rehearsal.recipe import recipe_for
 from agentctl.system import proc

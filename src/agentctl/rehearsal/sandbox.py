@@ -18,9 +18,9 @@ import socket
 import struct
 import subprocess
 import sys
-from collections.abc import Sequence
 
 from agentctl.errors import Unsupported
+from agentctl.light_typing import Sequence
 from agentctl.system.program import KEEPER
 from agentctl.truth import rehearsals
 

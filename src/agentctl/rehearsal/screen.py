@@ -10,7 +10,8 @@ from __future__ import annotations
 import codecs
 import re
 import unicodedata
-from collections.abc import Callable
+
+from agentctl.light_typing import Callable
 
 COLUMNS, LINES = 180, 50
 CELL = (10, 20)  # pixels, width and height: some agents ask before they draw

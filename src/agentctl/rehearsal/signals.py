@@ -9,11 +9,10 @@ or changed signal is drift, even if the status is right without it.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
 from typing import Literal
 
 from agentctl.errors import Unsupported
-from agentctl.light_typing import NamedTuple
+from agentctl.light_typing import Mapping, NamedTuple, Sequence
 from agentctl.truth.model import Evidence, Problem, Session
 
 Step = Literal["start", "work", "permission", "tool", "idle", "end"]

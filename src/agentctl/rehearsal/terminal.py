@@ -11,9 +11,9 @@ import subprocess
 import sys
 import termios
 import threading
-from collections.abc import Mapping, Sequence
 from contextlib import suppress
 
+from agentctl.light_typing import Mapping, Sequence
 from agentctl.rehearsal.screen import COLUMNS, LINES, Screen
 
 CHUNK = 1 << 16

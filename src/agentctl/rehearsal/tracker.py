@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
 
-from agentctl.light_typing import NamedTuple
+from agentctl.light_typing import Callable, NamedTuple
 from agentctl.rehearsal.signals import Comparison, Expectation, compare
 from agentctl.sessions import query
 from agentctl.system import proc

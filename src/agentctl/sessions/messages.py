@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator
 from itertools import islice, takewhile
 
 from agentctl.adapters import registry
 from agentctl.errors import SourceError
+from agentctl.light_typing import Iterable, Iterator
 from agentctl.truth.look import Look
 from agentctl.truth.model import Message, Observation, Problem
 

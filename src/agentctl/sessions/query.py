@@ -4,12 +4,11 @@ their answers cannot differ."""
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Sequence
 
 from agentctl import paths
 from agentctl.adapters.registry import find_adapters
 from agentctl.errors import Ambiguous, NotFound, SourceError, UsageError
-from agentctl.light_typing import TYPE_CHECKING, NamedTuple
+from agentctl.light_typing import TYPE_CHECKING, Callable, Iterable, NamedTuple, Sequence
 from agentctl.system import files
 from agentctl.text import join_some
 from agentctl.truth.look import Environ, Look

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from agentctl.errors import AgentctlError, Unreachable, UsageError
-from agentctl.light_typing import NamedTuple
+from agentctl.light_typing import NamedTuple, Sequence
 from agentctl.sessions import query
 from agentctl.truth.model import Problem, Session
 from agentctl.truth.survey import HistoryQuery, Survey

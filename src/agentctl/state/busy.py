@@ -7,13 +7,12 @@ does not say which process has the lock; the kernel does.
 
 from __future__ import annotations
 
+import _sqlite3 as sqlite3  # see system/sqlite
 import os
-import sqlite3
 import time
-from collections.abc import Callable
 
 from agentctl.errors import SourceError, Temporary
-from agentctl.light_typing import NamedTuple
+from agentctl.light_typing import Callable, NamedTuple
 from agentctl.system import files, proc
 from agentctl.system.file_holders import read_file_locks
 from agentctl.system.proc import Entry, ProcessIdentity

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
+import _sqlite3 as sqlite3  # see system/sqlite
 import os
-import sqlite3
-from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 from agentctl.errors import Forbidden, Malformed, SourceError, Temporary, Unsupported
-from agentctl.light_typing import Any, NamedTuple
+from agentctl.light_typing import Any, Iterator, Mapping, NamedTuple, Sequence
 from agentctl.state import busy, schema
 from agentctl.system import permissions
 from agentctl.system.files import read_status, translate_error

@@ -12,9 +12,8 @@ from __future__ import annotations
 import json
 import os
 import sqlite3
-from collections.abc import Mapping
 
-from agentctl.light_typing import Any
+from agentctl.light_typing import Any, Mapping
 from agentctl.state import db, fuses
 from agentctl.state.fuses import FAILED, FIRED, FIRING, SET, Action, Claim, Fuse, Moment
 from agentctl.system import proc

@@ -12,10 +12,9 @@ import json
 import os
 import sqlite3
 import time
-from collections.abc import Mapping, Sequence
 
 from agentctl.errors import NotFound, Refused
-from agentctl.light_typing import Any, NamedTuple
+from agentctl.light_typing import Any, Mapping, NamedTuple, Sequence
 from agentctl.state import db, journal
 from agentctl.state.db import path_to_text, text_to_path
 from agentctl.state.journal import Event

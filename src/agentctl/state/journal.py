@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Iterable, Mapping, Sequence
 
-from agentctl.light_typing import Any
+from agentctl.light_typing import Any, Iterable, Mapping, Sequence
 from agentctl.state import db
 from agentctl.truth.event import Event
 

@@ -5,9 +5,8 @@ from __future__ import annotations
 import json
 import sqlite3
 import time
-from collections.abc import Container, Iterable
 
-from agentctl.light_typing import Any
+from agentctl.light_typing import Any, Container, Iterable
 from agentctl.state import db, journal, locks
 from agentctl.system.proc import pid_namespace
 from agentctl.truth.event import Event

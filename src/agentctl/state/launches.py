@@ -3,7 +3,7 @@ a session by its process identity or its id; `truth/labels.py` does this."""
 
 from __future__ import annotations
 
-import sqlite3
+import _sqlite3 as sqlite3  # see system/sqlite
 from contextlib import closing
 
 from agentctl.errors import Forbidden, Gone, Malformed, SourceError, Temporary, Untrusted

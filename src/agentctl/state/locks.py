@@ -9,11 +9,10 @@ from __future__ import annotations
 import os
 import sqlite3
 import time
-from collections.abc import Sequence
 
 from agentctl.durations import format_age, format_time_left
 from agentctl.errors import NotFound, Refused, UsageError
-from agentctl.light_typing import Any, NamedTuple
+from agentctl.light_typing import Any, NamedTuple, Sequence
 from agentctl.state import db, journal, launches
 from agentctl.state.db import path_to_text, text_to_path
 from agentctl.system import files, proc

@@ -9,11 +9,10 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Iterable, Mapping
 
 from agentctl.config.keys import ENVIRONMENT, Notify, Webhook
 from agentctl.errors import Gone
-from agentctl.light_typing import Any, NamedTuple
+from agentctl.light_typing import Any, Iterable, Mapping, NamedTuple
 from agentctl.state import db, journal
 from agentctl.truth.event import Event
 

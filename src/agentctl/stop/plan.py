@@ -4,13 +4,12 @@ processes end with it. Sends nothing; `stop/stop.py` carries a plan out."""
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Sequence
 from signal import SIGKILL, Signals
 
 from agentctl.adapters.plans import StopPlan
 from agentctl.adapters.registry import load
 from agentctl.errors import AgentctlError, Gone, Refused, Unreachable
-from agentctl.light_typing import TYPE_CHECKING, Any, NamedTuple
+from agentctl.light_typing import TYPE_CHECKING, Any, Iterable, NamedTuple, Sequence
 from agentctl.process.relatives import command_line
 from agentctl.process.tree import ProcessFamily
 from agentctl.sessions import query

@@ -6,12 +6,11 @@ from __future__ import annotations
 import os
 import signal
 import time
-from collections.abc import Iterable, Iterator, Sequence
 from signal import SIGKILL, SIGTERM, Signals
 
 from agentctl.adapters.plans import StopPlan
 from agentctl.errors import AgentctlError, Gone, Refused
-from agentctl.light_typing import Any, NamedTuple
+from agentctl.light_typing import Any, Iterable, Iterator, NamedTuple, Sequence
 from agentctl.process import tree
 from agentctl.process.handles import ProcessHandles
 from agentctl.process.relatives import RemainingProcess

@@ -6,10 +6,9 @@ This recognises a process by what it does, if its name says nothing.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator
 
 from agentctl.errors import Exhausted, Forbidden, Gone, SourceError
-from agentctl.light_typing import NamedTuple
+from agentctl.light_typing import Iterable, Iterator, NamedTuple
 from agentctl.system.proc import Process, read_system_file
 
 LOCKS = "/proc/locks"

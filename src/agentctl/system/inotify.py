@@ -13,10 +13,9 @@ import ctypes
 import errno
 import os
 import struct
-from collections.abc import Iterator
 
 from agentctl.errors import Exhausted, SourceError, Unsupported
-from agentctl.light_typing import NamedTuple
+from agentctl.light_typing import Iterator, NamedTuple
 from agentctl.system.files import translate_error
 
 POLL_INTERVAL = 1.0  # seconds between two looks at a file that inotify does not watch

@@ -5,10 +5,8 @@ Invariant: an incomplete or garbled line is counted. It is never fatal and never
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-
 from agentctl.json_text import Decoder
-from agentctl.light_typing import Any, NamedTuple
+from agentctl.light_typing import Any, Callable, Iterator, NamedTuple
 from agentctl.system import files
 from agentctl.system.files import Piece
 

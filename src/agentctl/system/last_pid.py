@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Collection
+
+from agentctl.light_typing import Collection
 
 COUNTERS = ("/proc/loadavg", "/proc/sys/kernel/ns_last_pid")  # the last word of each is the pid
 PROBES = 3  # the pids may wrap around during one of them

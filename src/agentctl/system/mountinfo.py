@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
 
 from agentctl import paths
-from agentctl.light_typing import NamedTuple
+from agentctl.light_typing import NamedTuple, Sequence
 from agentctl.system.proc import read_system_file
 
 OWN = "/proc/self/mountinfo"

@@ -11,11 +11,10 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Iterator, Mapping
 
 from agentctl import paths
 from agentctl.errors import Exhausted, Forbidden, Gone, Malformed, SourceError, Unreachable
-from agentctl.light_typing import NamedTuple, TypeVar
+from agentctl.light_typing import Iterator, Mapping, NamedTuple, TypeVar
 from agentctl.system import files
 from agentctl.system.files import NO_DESCRIPTOR
 

@@ -7,11 +7,9 @@ An agent may run under an interpreter (node, bun, deno), an emulator (qemu, Rose
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from functools import lru_cache
-
 from agentctl.errors import SourceError
-from agentctl.light_typing import NamedTuple
+from agentctl.light_functools import lru_cache
+from agentctl.light_typing import Iterator, NamedTuple, Sequence
 from agentctl.system.proc import Process
 
 # Interpreters of JavaScript, by binary. Node calls its main thread "MainThread", or since version 26

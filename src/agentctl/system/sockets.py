@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from agentctl.errors import Gone
-from agentctl.light_typing import TYPE_CHECKING, NamedTuple
+from agentctl.light_typing import TYPE_CHECKING, Iterator, NamedTuple
 from agentctl.system.proc import Process
 
 if TYPE_CHECKING:

@@ -2,22 +2,23 @@
 
 Never `immutable=1`: it ignores the write-ahead log, which has the latest rows. `mode=ro` takes only a
 shared lock, writes no page and does not checkpoint; a busy writer makes us wait at most `PATIENCE`. A
-database in another mount namespace is read from a copy (`sqlite_copy`). Both modules import `sqlite3`
-only when a database is opened: the import costs 3 ms.
+database in another mount namespace is read from a copy (`sqlite_copy`).
+
+The part of `sqlite3` in C is all that we use, and only when a database is opened. The rest of `sqlite3`
+converts dates, and imports `datetime` for it.
 """
 
 from __future__ import annotations
 
 import _thread
 import os
-from collections.abc import Callable, Sequence
 
 from agentctl.errors import Forbidden, Malformed, SourceError, Unsupported
-from agentctl.light_typing import TYPE_CHECKING, Any, TypeVar
+from agentctl.light_typing import TYPE_CHECKING, Any, Callable, Sequence, TypeVar
 from agentctl.system import files
 
 if TYPE_CHECKING:
-    import sqlite3
+    import _sqlite3 as sqlite3
 
 Value = TypeVar("Value")
 # what was made of each row, by reader, query and parameters
@@ -115,7 +116,7 @@ class Database:
         self._connection = self._connect() if answers is None else None
 
     def _connect(self) -> sqlite3.Connection:
-        import sqlite3
+        import _sqlite3 as sqlite3
 
         path = self.path
         files.check_readable(path)  # raises for: absent, forbidden, not a regular file
@@ -152,7 +153,7 @@ class Database:
         return answers[key]
 
     def _fetch(self, query: str, parameters: Sequence[object]) -> list[tuple[Any, ...]]:
-        import sqlite3
+        import _sqlite3 as sqlite3
 
         if self._connection is None:
             self._connection = self._connect()

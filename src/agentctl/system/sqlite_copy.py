@@ -21,7 +21,7 @@ from agentctl.light_typing import TYPE_CHECKING, NamedTuple
 from agentctl.system import files
 
 if TYPE_CHECKING:
-    import sqlite3
+    import _sqlite3 as sqlite3
 
 MOST = 256 << 20  # bytes of database and log together
 ATTEMPTS = 5
@@ -47,7 +47,7 @@ class _Torn(Exception):
 
 def connect_copy(path: str) -> sqlite3.Connection:
     """Return a read-only connection to a copy of the database. Raises SourceError."""
-    import sqlite3
+    import _sqlite3 as sqlite3
 
     connection = sqlite3.connect(":memory:", check_same_thread=False)
     try:

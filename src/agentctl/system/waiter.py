@@ -11,9 +11,9 @@ from __future__ import annotations
 import os
 import select
 import time
-from collections.abc import Iterable, Mapping
 
 from agentctl.errors import Gone, SourceError
+from agentctl.light_typing import Iterable, Mapping
 from agentctl.system.files import translate_error
 from agentctl.system.inotify import POLL_INTERVAL, Change, Inotify
 from agentctl.system.pidfd import LONGEST, Handle

@@ -7,9 +7,7 @@ the owner is ambiguous.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-
-from agentctl.light_typing import Literal, NamedTuple
+from agentctl.light_typing import Iterable, Literal, NamedTuple, Sequence
 from agentctl.system.proc import Process
 from agentctl.truth.model import Evidence
 

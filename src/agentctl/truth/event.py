@@ -3,9 +3,7 @@ journal, the filters of targets and the reference are made from this table."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-
-from agentctl.light_typing import Any, NamedTuple
+from agentctl.light_typing import Any, Iterable, Mapping, NamedTuple
 
 TYPES: Mapping[str, str] = {
     "session.started": "a process began to run it: a new session, or an old one resumed",

@@ -7,9 +7,7 @@ docs/concepts/verdicts.md holds the truth table, generated from this function.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
-from agentctl.light_typing import cast
+from agentctl.light_typing import Sequence, cast
 from agentctl.truth.model import Activity, Evidence, Outcome, Status, Verdict, WaitingFor
 
 # Of two contradicting claims on liveness the safer stands first, whatever its authority: no claim makes

@@ -7,10 +7,8 @@ session alive, and never ends a live one.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-
 from agentctl.errors import Forbidden, Gone
-from agentctl.light_typing import TYPE_CHECKING
+from agentctl.light_typing import TYPE_CHECKING, Iterable, Iterator, Mapping, Sequence
 from agentctl.system import proc
 from agentctl.system.owner import Owner
 from agentctl.truth.judge import judge

@@ -7,10 +7,8 @@ launcher wrote the launch. The memory file lives exactly as long as the shim.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-
 from agentctl.errors import SourceError
-from agentctl.light_typing import TYPE_CHECKING, NamedTuple
+from agentctl.light_typing import TYPE_CHECKING, Iterable, Iterator, Mapping, NamedTuple, Sequence
 from agentctl.system import jsonl, proc
 from agentctl.system.proc import ProcessIdentity
 from agentctl.system.program import SHIM

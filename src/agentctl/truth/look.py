@@ -5,10 +5,9 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Iterator, Mapping
 
 from agentctl.errors import AgentctlError, Exhausted, Forbidden, Gone, SourceError
-from agentctl.light_typing import TYPE_CHECKING, TypeVar
+from agentctl.light_typing import TYPE_CHECKING, Callable, Iterator, Mapping, TypeVar
 from agentctl.paths import home_of_user
 from agentctl.system import clock, files, proc
 from agentctl.system.proc import Process, ProcessIdentity

@@ -17,10 +17,9 @@ from __future__ import annotations
 
 import _thread
 import os
-from collections.abc import Callable, Mapping
 
 from agentctl.errors import Forbidden, Gone
-from agentctl.light_typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from agentctl.light_typing import TYPE_CHECKING, Any, Callable, Mapping, Protocol, TypeVar
 from agentctl.system import clock, files, proc, sqlite
 from agentctl.system.proc import (
     CHUNK,

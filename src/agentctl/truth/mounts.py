@@ -12,10 +12,9 @@ from __future__ import annotations
 
 import os
 import stat as modes
-from collections.abc import Iterator
 
 from agentctl.errors import SourceError
-from agentctl.light_typing import TYPE_CHECKING
+from agentctl.light_typing import TYPE_CHECKING, Iterator
 from agentctl.paths import is_inside
 from agentctl.system.mountinfo import Mount, find_mount, is_below, parse_mounts, read_own_mounts
 from agentctl.system.proc import root_path

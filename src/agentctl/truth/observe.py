@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-
 from agentctl.errors import Gone, SourceError
+from agentctl.light_typing import Callable, Iterator
 from agentctl.system import files, jsonl
 from agentctl.system.proc import Process
 from agentctl.truth.bind import Binding

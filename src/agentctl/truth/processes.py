@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Iterator, Mapping
 
 from agentctl.errors import Exhausted, SourceError
-from agentctl.light_typing import TYPE_CHECKING
+from agentctl.light_typing import TYPE_CHECKING, Collection, Iterator, Mapping
 from agentctl.system import proc
 from agentctl.system.proc import Process
 from agentctl.system.program import SHIM, may_be_named

@@ -8,10 +8,8 @@ process has no visible parent, so a rehearsal sees itself.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 from agentctl.errors import Exhausted, Forbidden, Gone
-from agentctl.light_typing import NamedTuple
+from agentctl.light_typing import Mapping, NamedTuple
 from agentctl.system import proc
 from agentctl.system.proc import Process
 from agentctl.system.program import KEEPER

@@ -10,10 +10,9 @@ from __future__ import annotations
 
 import _thread
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from agentctl.errors import Gone, SourceError
-from agentctl.light_typing import NamedTuple, Protocol
+from agentctl.light_typing import Callable, Iterable, Mapping, NamedTuple, Protocol, Sequence
 from agentctl.system import proc
 from agentctl.system.proc import Process, ProcessIdentity
 from agentctl.system.program import is_runtime

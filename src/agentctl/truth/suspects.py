@@ -8,11 +8,10 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Sequence
-from functools import cache
 
 from agentctl.errors import Gone, SourceError
-from agentctl.light_typing import TYPE_CHECKING
+from agentctl.light_functools import cache
+from agentctl.light_typing import TYPE_CHECKING, Callable, Sequence
 from agentctl.paths import home_of_user
 from agentctl.system import proc
 from agentctl.system.program import is_runtime, plain_name

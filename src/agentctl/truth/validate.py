@@ -7,12 +7,12 @@ that is not an Observation is the adapter's fault and raises TypeError.
 
 from __future__ import annotations
 
-from types import NoneType
-
 from agentctl.system.proc import Process
 from agentctl.truth.judge import RANK
 from agentctl.truth.look import Look
 from agentctl.truth.model import Evidence, Facts, Observation, Tokens, Turn
+
+NoneType = type(None)  # without importing `types`
 
 FAR = 1e12  # seconds: a time or an amount beyond is nonsense, and so are nan and infinity
 MANY = 1 << 53  # a count beyond is nonsense: JSON readers do not take it exactly

@@ -8,9 +8,9 @@ or if the kernel hides other users' processes. Each limit has a reason, which `w
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
 
 from agentctl.errors import Gone, SourceError
+from agentctl.light_typing import Mapping, Sequence
 from agentctl.system import proc
 from agentctl.system.mountinfo import Mount, find_mount, read_own_mounts
 from agentctl.system.proc import Process

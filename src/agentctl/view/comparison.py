@@ -3,10 +3,9 @@ Fits a hundred columns; narrower terminals lose the least important ones."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-
 from agentctl import text
 from agentctl.compare.model import Comparison, Row
+from agentctl.light_typing import Callable, Iterable, Sequence
 from agentctl.view import rows, table
 from agentctl.view.table import WHOLE, Cell, Column
 from agentctl.wire.session import wire_session

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
 
 from agentctl import text
-from agentctl.light_typing import Any
+from agentctl.light_typing import Any, Mapping
 from agentctl.truth.event import Event
 from agentctl.view import rows
 

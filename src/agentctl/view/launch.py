@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Mapping
 
-from agentctl.light_typing import Any
+from agentctl.light_typing import Any, Mapping
 from agentctl.text import clean_line
 
 

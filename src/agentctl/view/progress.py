@@ -5,10 +5,9 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Sequence
 from typing import TextIO
 
-from agentctl.light_typing import NamedTuple
+from agentctl.light_typing import NamedTuple, Sequence
 from agentctl.text import clean_line, cut, cut_middle, measure_width, pad, paint
 
 MARKS = {"waiting": "·", "starting": "…", "started": "✓", "failed": "✗", "not started": "-"}

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
 from itertools import pairwise
 from os.path import commonprefix
 
 from agentctl.durations import format_age
+from agentctl.light_typing import Iterable, Sequence
 from agentctl.text import clean_line, shorten_home
 from agentctl.truth.judge import ACTIVITY
 from agentctl.truth.model import STATUSES, Session

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 from agentctl import text
 from agentctl.durations import format_age
+from agentctl.light_typing import Iterable
 from agentctl.system.clock import format_rfc3339
 from agentctl.truth.model import Evidence, HookRun, Tokens, Worktree
 from agentctl.view import rows

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
-from agentctl.light_typing import NamedTuple
+from agentctl.light_typing import NamedTuple, Sequence
 from agentctl.text import clean_line, cut, cut_front, cut_middle, measure_width, pad, paint
 
 GAP = 2

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Sequence
 from fnmatch import fnmatchcase
 
 from agentctl.durations import parse_duration
 from agentctl.errors import UsageError
-from agentctl.light_typing import NamedTuple
+from agentctl.light_typing import Iterable, NamedTuple, Sequence
 from agentctl.system.clock import parse_time
 from agentctl.truth.event import Event
 from agentctl.wire.event import TYPES

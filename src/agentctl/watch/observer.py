@@ -10,10 +10,9 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Iterable, Mapping
 
 from agentctl.adapters.registry import find_adapters, first_files, load
-from agentctl.light_typing import TYPE_CHECKING
+from agentctl.light_typing import TYPE_CHECKING, Callable, Iterable, Mapping
 from agentctl.sessions import query
 from agentctl.system import proc
 from agentctl.system.inotify import POLL_INTERVAL

@@ -6,9 +6,8 @@ clock would be expensive; the kernel's times of a terminal cost a few calls.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 from agentctl.errors import SourceError
+from agentctl.light_typing import Iterable
 from agentctl.system.proc import ProcessIdentity
 from agentctl.system.tty import read_terminal
 from agentctl.truth.model import Session

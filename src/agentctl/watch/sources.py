@@ -8,10 +8,9 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterable
 
 from agentctl.errors import Exhausted, Gone, SourceError
-from agentctl.light_typing import NamedTuple
+from agentctl.light_typing import Iterable, NamedTuple
 from agentctl.system import this_process
 from agentctl.system.files import NO_DESCRIPTOR
 from agentctl.system.inotify import Change, Inotify

@@ -6,9 +6,7 @@ session *is* comes from every look.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
-from agentctl.light_typing import NamedTuple
+from agentctl.light_typing import Iterable, NamedTuple
 from agentctl.system.clock import format_rfc3339
 from agentctl.system.proc import ProcessIdentity
 from agentctl.truth.event import Event

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import select
 import time
-from collections.abc import Callable, Iterator, Mapping
 
 from agentctl import paths
 from agentctl.daemon_client import client as rpc
 from agentctl.daemon_client import start
 from agentctl.daemon_client.client import Client
 from agentctl.errors import Gone, NoDaemon, SourceError, Unreachable
+from agentctl.light_typing import Callable, Iterator, Mapping
 from agentctl.state import journal
 from agentctl.system import proc
 from agentctl.system.pidfd import Handle

@@ -8,11 +8,10 @@ watched for the first time is looked at once more, so no change is missed in bet
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator, Sequence
 
 from agentctl.errors import SourceError
 from agentctl.launch import exit_record
-from agentctl.light_typing import Literal
+from agentctl.light_typing import Iterable, Iterator, Literal, Sequence
 from agentctl.sessions import query
 from agentctl.system import proc
 from agentctl.system.proc import ProcessIdentity

@@ -8,12 +8,11 @@ from __future__ import annotations
 import os
 import re
 import time
-from collections.abc import Iterator
-from functools import cache
 
 from agentctl.adapters.registry import load
 from agentctl.errors import Gone
-from agentctl.light_typing import TYPE_CHECKING
+from agentctl.light_functools import cache
+from agentctl.light_typing import TYPE_CHECKING, Iterator
 from agentctl.system.proc import is_in_proc
 from agentctl.truth.judge import ACTIVITY
 from agentctl.truth.look import Look

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
-from agentctl.light_typing import Any
+from agentctl.light_typing import Any, Iterable
 from agentctl.system.clock import format_rfc3339
 from agentctl.truth.event import TYPES as EVENT_TYPES
 from agentctl.truth.event import Event

@@ -1,17 +1,17 @@
 """The wire session: the public, flat form of a session, as a value, as JSON and as JSON text.
 
 Every view renders it. docs/reference/json.md is generated from the tables here. Absent facts are null,
-never invented; times are RFC 3339 in UTC. There is no `from __future__ import annotations`, as in
-`truth.model`: that makes the import cheaper.
+never invented; times are RFC 3339 in UTC.
 """
 
+from __future__ import annotations
+
 import os
-from collections.abc import Callable, Iterable
-from functools import lru_cache
 
 from agentctl.errors import Malformed
 from agentctl.json_text import encode, quote
-from agentctl.light_typing import Any, NamedTuple, TypeVar, cast
+from agentctl.light_functools import lru_cache
+from agentctl.light_typing import Any, Callable, Iterable, NamedTuple, TypeVar, cast
 from agentctl.system.clock import format_rfc3339, parse_time
 from agentctl.truth.model import (
     Evidence,

@@ -5,10 +5,8 @@ docs/reference/json.md is generated from the tables here. URLs are shown without
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-
 from agentctl.config.keys import Notify, Webhook
-from agentctl.light_typing import Any, NamedTuple
+from agentctl.light_typing import Any, Iterable, Mapping, NamedTuple
 from agentctl.state.fuses import ACTIVE, Fuse, Moment
 from agentctl.state.locks import Lock
 from agentctl.state.outbox import Delivery

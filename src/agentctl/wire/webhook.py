@@ -3,9 +3,7 @@ docs/reference/json.md is generated from the table here."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
-from agentctl.light_typing import Any
+from agentctl.light_typing import Any, Mapping
 from agentctl.system.clock import format_rfc3339, parse_time
 from agentctl.truth.event import Event
 from agentctl.wire.session import HOST, Fields

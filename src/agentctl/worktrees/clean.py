@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from agentctl import paths
 from agentctl.errors import NotFound, SourceError
-from agentctl.light_typing import NamedTuple
+from agentctl.light_typing import Iterable, Iterator, Mapping, NamedTuple, Sequence
 from agentctl.sessions import query
 from agentctl.state import locks
 from agentctl.state.locks import Lock

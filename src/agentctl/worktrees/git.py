@@ -10,10 +10,9 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Mapping
 
 from agentctl.errors import AgentctlError, Gone, SourceError, TimedOut, Unsupported
-from agentctl.light_typing import NamedTuple
+from agentctl.light_typing import Mapping, NamedTuple
 from agentctl.process.limited import run_command
 
 READ_LIMIT = 60.0  # seconds: a first look at a large checkout on a cold disk

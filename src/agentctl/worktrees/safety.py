@@ -4,11 +4,10 @@ git says which work is in it; both are read when asked."""
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Sequence
 
 from agentctl import paths
 from agentctl.errors import SourceError
-from agentctl.light_typing import Any, NamedTuple
+from agentctl.light_typing import Any, Iterable, NamedTuple, Sequence
 from agentctl.state.locks import Lock
 from agentctl.truth.model import Session
 from agentctl.wire import worktree as wire

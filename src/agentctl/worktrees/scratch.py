@@ -8,10 +8,9 @@ from __future__ import annotations
 import os
 import shutil
 import tempfile
-from collections.abc import Mapping
 
 from agentctl.errors import SourceError, Unsupported
-from agentctl.light_typing import NamedTuple
+from agentctl.light_typing import Mapping, NamedTuple
 from agentctl.worktrees import git
 
 # The temporary commits are not shown: they need an author, but no real one.

@@ -14,12 +14,11 @@ from __future__ import annotations
 
 import fcntl
 import os
-from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from itertools import count
 
 from agentctl.errors import Gone, NotFound, Refused, SourceError, UsageError
-from agentctl.light_typing import NamedTuple
+from agentctl.light_typing import Iterator, NamedTuple
 from agentctl.truth.model import Worktree
 from agentctl.worktrees import git
 

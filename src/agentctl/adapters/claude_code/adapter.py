@@ -7,8 +7,6 @@ neither file: then it is listed as a process without a session.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-
 from agentctl import paths
 from agentctl.adapters.base import HistoryQuery, Place, StartModule
 from agentctl.adapters.claude_code import agent
@@ -48,6 +46,7 @@ from agentctl.adapters.claude_code.transcript import (
     read_live,
 )
 from agentctl.errors import SourceError
+from agentctl.light_typing import Iterable, Iterator, Sequence
 from agentctl.system import clock, jsonl
 from agentctl.system.jsonl import as_text
 from agentctl.system.proc import NEVER, Process

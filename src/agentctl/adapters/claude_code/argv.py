@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from agentctl.adapters.argv import Arguments, split
 from agentctl.adapters.claude_code.pid_record import check_id
 from agentctl.errors import SourceError
+from agentctl.light_typing import Sequence
 from agentctl.system.proc import Process
 from agentctl.system.program import is_runtime, plain_name, read_program
 

@@ -6,9 +6,7 @@ which; the process's record does.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-from agentctl.light_typing import Literal, NamedTuple
+from agentctl.light_typing import Iterator, Literal, NamedTuple
 from agentctl.system import clock, jsonl
 from agentctl.system.jsonl import as_dict, as_text
 from agentctl.truth.look import Look

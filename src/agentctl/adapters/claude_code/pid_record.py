@@ -8,11 +8,10 @@ session until `--continue` has found its own. So each record is checked before i
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
 
 from agentctl.adapters.claude_code.places import claude_root
 from agentctl.errors import Gone, Malformed, SourceError
-from agentctl.light_typing import NamedTuple
+from agentctl.light_typing import Iterator, NamedTuple
 from agentctl.system import clock, files, jsonl, proc
 from agentctl.system.jsonl import as_dict
 from agentctl.system.proc import Process

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from functools import lru_cache
-
 from agentctl.adapters.claude_code import agent
 from agentctl.adapters.roots import find_root
+from agentctl.light_functools import lru_cache
+from agentctl.light_typing import Iterator
 from agentctl.truth.look import Environ, Look
 
 

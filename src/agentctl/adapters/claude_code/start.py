@@ -10,12 +10,12 @@ chose are written as `--option=value`: a value may begin with a dash.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
 from signal import SIGINT, SIGTERM
 
 from agentctl.adapters.claude_code import agent
 from agentctl.adapters.plans import Command, LaunchRequest, StopPlan, resume_directory, resume_root
 from agentctl.errors import Refused, SourceError, UsageError
+from agentctl.light_typing import Iterator
 from agentctl.system import files, jsonl
 from agentctl.system.jsonl import as_text
 from agentctl.truth.look import Environ

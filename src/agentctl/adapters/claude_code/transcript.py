@@ -7,8 +7,6 @@ skipped by their first bytes. Lines of one flush (up to 100 ms) may be in any or
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from agentctl import paths
 from agentctl.adapters.claude_code.lines import (
     REQUESTED,
@@ -18,7 +16,7 @@ from agentctl.adapters.claude_code.lines import (
     read_text,
     read_user_line,
 )
-from agentctl.light_typing import NamedTuple
+from agentctl.light_typing import Iterator, NamedTuple
 from agentctl.system import clock, files, jsonl
 from agentctl.system.files import Piece
 from agentctl.system.jsonl import as_dict, as_text

@@ -11,8 +11,6 @@ The plain TUI runs no thread: it is a client of a daemon, which has the locks, f
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-
 from agentctl.adapters.base import HistoryQuery, Place, StartModule
 from agentctl.adapters.codex import agent, rollout
 from agentctl.adapters.codex.argv import is_codex, read_invocation
@@ -30,6 +28,7 @@ from agentctl.adapters.codex.places import (
 )
 from agentctl.adapters.codex.rollout import Rollout
 from agentctl.errors import SourceError
+from agentctl.light_typing import Iterable, Iterator
 from agentctl.system.clock import TICK
 from agentctl.system.proc import Process
 from agentctl.truth.bind import Binding, Tie, bind

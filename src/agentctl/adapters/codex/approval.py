@@ -10,11 +10,10 @@ approval, runs or is about to begin: then nothing is claimed.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
 
 from agentctl.adapters.codex.rollout import Call
 from agentctl.errors import Gone, SourceError
-from agentctl.light_typing import Literal
+from agentctl.light_typing import Iterable, Literal, Sequence
 from agentctl.system import files
 from agentctl.system.proc import Process
 from agentctl.truth.look import Look

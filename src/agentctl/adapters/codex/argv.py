@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
 
 from agentctl.adapters.argv import split
 from agentctl.adapters.codex.rollout import is_id
-from agentctl.light_typing import Literal, NamedTuple
+from agentctl.light_typing import Literal, NamedTuple, Sequence
 from agentctl.system.proc import Process
 from agentctl.system.program import SCRIPT_RUNTIMES, read_program
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterator
 
 from agentctl.adapters.base import HistoryQuery
 from agentctl.adapters.codex import agent
 from agentctl.adapters.codex.rollout import read_creation_time, read_thread_id
 from agentctl.adapters.roots import find_root
 from agentctl.errors import Gone, SourceError
+from agentctl.light_typing import Iterator
 from agentctl.system import files, jsonl
 from agentctl.system.proc import Process, is_in_proc
 from agentctl.truth.look import Environ, Look

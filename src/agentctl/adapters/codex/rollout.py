@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from agentctl.adapters.codex import lines
 from agentctl.errors import Gone, SourceError
-from agentctl.light_typing import Any, NamedTuple
+from agentctl.light_typing import Any, Iterator, NamedTuple
 from agentctl.system import clock, files, jsonl
 from agentctl.system.jsonl import as_dict, as_text
 from agentctl.truth.look import Look

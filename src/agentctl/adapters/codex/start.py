@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 import os
 import tomllib
-from collections.abc import Iterator
 from signal import SIGINT, SIGTERM
 
 from agentctl.adapters.codex import agent
@@ -18,6 +17,7 @@ from agentctl.adapters.codex.argv import parse_invocation
 from agentctl.adapters.codex.places import codex_root
 from agentctl.adapters.plans import Command, LaunchRequest, StopPlan, resume_directory, resume_root
 from agentctl.errors import Refused, SourceError, UsageError
+from agentctl.light_typing import Iterator
 from agentctl.system import files, jsonl
 from agentctl.system.jsonl import Record, as_dict
 from agentctl.truth.look import Environ

@@ -6,12 +6,10 @@ record. It shows all that an adapter does, in the order in which a survey calls 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-
 from agentctl.adapters.base import HistoryQuery, Place
 from agentctl.adapters.demo import agent
 from agentctl.errors import Gone, SourceError
-from agentctl.light_typing import TYPE_CHECKING
+from agentctl.light_typing import TYPE_CHECKING, Iterable, Iterator
 from agentctl.paths import home_directory
 from agentctl.system import files, jsonl, proc
 from agentctl.system.proc import Process

@@ -8,8 +8,6 @@ Sessions of earlier versions are history (`legacy_json`).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-
 from agentctl.adapters.base import HistoryQuery, Place, StartModule
 from agentctl.adapters.opencode import agent, legacy_json
 from agentctl.adapters.opencode import db as database
@@ -30,6 +28,7 @@ from agentctl.adapters.opencode.places import (
     writes_log,
 )
 from agentctl.errors import Gone, SourceError
+from agentctl.light_typing import Iterable, Iterator
 from agentctl.system.clock import TICK
 from agentctl.system.proc import Process
 from agentctl.system.program import is_plain_bun, read_program

@@ -5,12 +5,11 @@ Directory, time and the kind of session decide: `opencode run` marks the session
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from itertools import takewhile
 
 from agentctl.adapters.argv import split
 from agentctl.adapters.opencode.db import Row
-from agentctl.light_typing import Literal, NamedTuple
+from agentctl.light_typing import Literal, Mapping, NamedTuple, Sequence
 from agentctl.system.proc import Process
 from agentctl.truth.look import Look
 

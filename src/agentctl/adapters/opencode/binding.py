@@ -6,12 +6,10 @@ time allow an inference (`argv`), which counts if there is one candidate on both
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-
 from agentctl.adapters.opencode.argv import SLACK, Call
 from agentctl.adapters.opencode.db import Row
 from agentctl.adapters.opencode.log import Log
-from agentctl.light_typing import NamedTuple
+from agentctl.light_typing import Collection, Iterable, Iterator, Mapping, NamedTuple, Sequence
 from agentctl.truth.bind import Binding, Tie, bind
 from agentctl.truth.launches import find_recorded_exits, is_overtaken
 from agentctl.truth.look import Look

@@ -8,9 +8,6 @@ depends on what happened since the oldest live process began, not on the length 
 # ruff: noqa: S608 - queries consist of our own words and question marks only
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
-from functools import cache
-
 from agentctl.adapters.opencode.log import Last
 from agentctl.adapters.opencode.messages import (
     CONTINUING,
@@ -20,7 +17,8 @@ from agentctl.adapters.opencode.messages import (
     read_turn,
     to_messages,
 )
-from agentctl.light_typing import Any, NamedTuple
+from agentctl.light_functools import cache
+from agentctl.light_typing import Any, Collection, Iterator, NamedTuple, Sequence
 from agentctl.system import clock, jsonl
 from agentctl.system.jsonl import Record, as_dict
 from agentctl.system.sqlite import Database

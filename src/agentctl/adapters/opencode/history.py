@@ -7,16 +7,14 @@ look checks which process may run a session, and then chooses one of the two sto
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from functools import partial
-
 from agentctl.adapters.base import HistoryQuery
 from agentctl.adapters.opencode import db as database
 from agentctl.adapters.opencode.db import SessionReader, address
 from agentctl.adapters.opencode.log import Last, Log
 from agentctl.adapters.opencode.places import check_complete
 from agentctl.errors import SourceError
-from agentctl.light_typing import Any
+from agentctl.light_functools import partial
+from agentctl.light_typing import Any, Iterable, Iterator
 from agentctl.system import files
 from agentctl.system.proc import Process
 from agentctl.system.sqlite import Database, read_stamp

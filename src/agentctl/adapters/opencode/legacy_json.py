@@ -8,8 +8,6 @@ Only sessions that no database has: later versions copied them and left the file
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from agentctl.adapters.opencode.messages import (
     read_model,
     read_prompt,
@@ -18,7 +16,7 @@ from agentctl.adapters.opencode.messages import (
     to_messages,
 )
 from agentctl.errors import Gone, Malformed, SourceError
-from agentctl.light_typing import NamedTuple
+from agentctl.light_typing import Iterator, NamedTuple
 from agentctl.system import clock, files, jsonl
 from agentctl.system.jsonl import Record, as_dict
 from agentctl.truth.look import Look

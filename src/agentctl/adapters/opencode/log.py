@@ -7,43 +7,25 @@ names the run.
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Iterator, Mapping
-from functools import cache
-
 from agentctl.errors import Gone, SourceError
-from agentctl.light_typing import TYPE_CHECKING, NamedTuple
+from agentctl.light_typing import Container, Iterable, Iterator, Mapping, NamedTuple
 from agentctl.system import clock, files
 from agentctl.system.proc import Process
 from agentctl.truth.look import Look
-
-if TYPE_CHECKING:
-    import re
 
 LOG_FOLDER = "/opencode/log/"
 WINDOW = 1 << 16  # bytes before a process's last line, and of the log's end: some twenty turns
 
 
-class Patterns(NamedTuple):
-    """Of lines. Each begins at a line start: a quoted command inside a line may look the same."""
-
-    run: re.Pattern[bytes]
-    mention: re.Pattern[bytes]  # of a session
-    question: re.Pattern[bytes]
-
-
-@cache
-def _patterns() -> Patterns:
-    import re  # a look at ended sessions alone does without
-
-    return Patterns(
-        run=re.compile(rb"(?m)^timestamp=(\S+) level=\w+ run=(\w+) "),
-        mention=re.compile(
-            rb"(?m)^timestamp=(\S+) level=\w+ run=(\w+) message="
-            rb'(?:created id|(?:loop|process|"exiting loop") session\.id)=(ses_\w+)'
-            rb"(?: messageID=(msg_\w+)| step=(\d+))?"
-        ),
-        question=re.compile(rb"(?m)^timestamp=(\S+) level=\w+ run=(\w+) message=asking id=per_"),
-    )
+# The words before a session's id. They follow the head of a line: a quoted command may hold the same.
+MENTIONS = (
+    b" message=created id=",
+    b" message=loop session.id=",
+    b" message=process session.id=",
+    b' message="exiting loop" session.id=',
+)
+QUESTION = b" message=asking id=per_"
+LETTERS = b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_"  # of ids
 
 
 class Last(NamedTuple):
@@ -168,14 +150,12 @@ class Log:
             self._runs[process.pid] = Run("")
             return
         piece = files.read_before(path, position, WINDOW)
-        match = _patterns().run.match(piece.data, piece.data.rfind(b"\n", 0, -1) + 1)
+        head = _parse_head(piece.data[piece.data.rfind(b"\n", 0, -1) + 1 :])
         # Nothing can be learned from a log that was emptied or overwritten since.
-        if match and position <= piece.size and piece.data.endswith(b"\n"):
-            run = match[2].decode()
-            own_lines = (each[1] for each in _patterns().run.finditer(piece.data) if each[2] == match[2])
-            first_at = _time(next(own_lines)) if piece.offset else 0.0
-            is_verbose = b" level=INFO run=" + match[2] in piece.data
-            self._runs[process.pid] = Run(run, first_at, _time(match[1]), is_verbose)
+        if head and position <= piece.size and piece.data.endswith(b"\n"):
+            run, is_verbose = head.run.decode(), b" level=INFO run=" + head.run in piece.data
+            first_at = _find_first_time(piece.data, head) if piece.offset else 0.0
+            self._runs[process.pid] = Run(run, first_at, _time(head.stamp), is_verbose)
             self._read_piece(piece, run)
 
     def _read_piece(self, piece: files.Piece, run: str | None = None) -> None:
@@ -192,22 +172,82 @@ class Log:
             if mention.message is not None:
                 self._begun_messages.add(mention.message)
         if run is not None:
-            for stamp, run_id in _patterns().question.findall(piece.data):
-                if run_id.decode() == run:
-                    self._asked_at[run] = _time(stamp)
+            for line in _find_lines(piece.data, QUESTION):
+                if line.run.decode() == run:
+                    self._asked_at[run] = _time(line.stamp)
+
+
+class Head(NamedTuple):
+    """How a line begins: `timestamp=… level=… run=… `."""
+
+    stamp: bytes
+    run: bytes
+    start: int = 0  # of the line, in its piece
+    rest: int = 0  # behind the words that were searched for
+
+
+def _parse_head(line: bytes) -> Head | None:
+    words = line.split(b" ", 3)
+    if len(words) < 4:
+        return None
+    (a, _, stamp), (b, _, level), (c, _, run) = (word.partition(b"=") for word in words[:3])
+    is_head = (
+        (a, b, c) == (b"timestamp", b"level", b"run") and stamp and _is_word(level) and _is_word(run)
+    )
+    return Head(stamp, run) if is_head else None
+
+
+def _is_word(text: bytes) -> bool:
+    return bool(text) and not text.translate(None, LETTERS)
+
+
+def _find_first_time(data: bytes, last: Head) -> float:
+    """Return the time of the first line of this run."""
+    for line in data[data.find(b"\n") + 1 :].split(b"\n"):
+        head = _parse_head(line)
+        if head is not None and head.run == last.run:
+            return _time(head.stamp)
+    return _time(last.stamp)
+
+
+def _find_lines(data: bytes, words: bytes) -> Iterator[Head]:
+    """Yield the lines with these words right behind their head."""
+    at = data.find(words)
+    while at >= 0:
+        start, rest = data.rfind(b"\n", 0, at) + 1, at + len(words)
+        head = _parse_head(data[start : at + 1]) if data.count(b" ", start, at) == 2 else None
+        if head is not None:
+            yield head._replace(start=start, rest=rest)
+        at = data.find(words, rest)
 
 
 def _read_mentions(piece: files.Piece) -> Iterator[Mention]:
-    for match in _patterns().mention.finditer(piece.data):
-        stamp, run, session, message, step = match.groups()
-        yield Mention(
-            piece.offset + match.start(),
-            run.decode(),
-            session.decode(),
-            message.decode() if message else None,
-            stamp,
-            step == b"0",
-        )
+    for words in MENTIONS:
+        for line in _find_lines(piece.data, words):
+            session = _read_id(piece.data, line.rest, b"ses_")
+            if not session:
+                continue
+            more = line.rest + len(session)
+            message = _read_id(piece.data, more, b" messageID=msg_").removeprefix(b" messageID=")
+            step = _read_id(piece.data, more, b" step=")
+            yield Mention(
+                offset=piece.offset + line.start,
+                run=line.run.decode(),
+                session=session.decode(),
+                message=message.decode() or None,
+                stamp=line.stamp,
+                begins_turn=step == b" step=0",
+            )
+
+
+def _read_id(data: bytes, start: int, prefix: bytes) -> bytes:
+    """Return the prefix and the letters behind it; empty if either is missing."""
+    if not data.startswith(prefix, start):
+        return b""
+    begin, end = start + len(prefix), data.find(b"\n", start)
+    line = data[begin : end if end >= 0 else len(data)]
+    length = len(line) - len(line.lstrip(LETTERS))
+    return data[start : begin + length] if length else b""
 
 
 def _is_log(path: str) -> bool:

@@ -3,9 +3,7 @@ before 1.2."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-
-from agentctl.light_typing import NamedTuple
+from agentctl.light_typing import Callable, Iterable, Iterator, NamedTuple, Sequence
 from agentctl.system import clock
 from agentctl.system.jsonl import Record, as_dict
 from agentctl.truth.look import Look

@@ -10,13 +10,13 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Iterator
 from signal import SIGTERM
 
 from agentctl.adapters.opencode.argv import read_kind
 from agentctl.adapters.opencode.places import usual_database
 from agentctl.adapters.plans import Command, LaunchRequest, ReadId, StopPlan, resume_directory
 from agentctl.errors import Refused, UsageError
+from agentctl.light_typing import Iterator
 from agentctl.system import jsonl
 from agentctl.truth.look import Environ
 from agentctl.truth.model import Observation

@@ -13,7 +13,6 @@ unknown.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator
 
 from agentctl.adapters.base import HistoryQuery, Place, StartModule
 from agentctl.adapters.pi import agent
@@ -21,6 +20,7 @@ from agentctl.adapters.pi import places as where
 from agentctl.adapters.pi.binding import find_claims, find_id, find_silent
 from agentctl.adapters.pi.transcript import may_be_retried, read_facts, to_messages
 from agentctl.errors import SourceError
+from agentctl.light_typing import Iterable, Iterator
 from agentctl.system.clock import TICK
 from agentctl.system.proc import Process
 from agentctl.system.program import read_program

@@ -16,14 +16,12 @@ at its terminal. If there are two candidates on either side, `bind` decides for 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-
 from agentctl.adapters.pi import header_time
 from agentctl.adapters.pi.header_time import Birth, are_kin, read_sequence
 from agentctl.adapters.pi.places import find_directory, find_option, make_absolute
 from agentctl.adapters.pi.transcript import find_last_prompt, read_header, read_session_id
 from agentctl.errors import Gone, SourceError
-from agentctl.light_typing import NamedTuple
+from agentctl.light_typing import Callable, Iterable, Iterator, Mapping, NamedTuple, Sequence
 from agentctl.system import clock, files, jsonl
 from agentctl.system.proc import Process
 from agentctl.truth.bind import Tie

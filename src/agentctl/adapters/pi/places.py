@@ -8,9 +8,9 @@ directory, named after it in a way that cannot be reversed. `--session-dir`,
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
 
 from agentctl.errors import SourceError
+from agentctl.light_typing import Callable, Sequence
 from agentctl.paths import home_directory
 from agentctl.system import files, jsonl
 from agentctl.system.proc import Process

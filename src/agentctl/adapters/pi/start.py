@@ -9,11 +9,11 @@ session file records how a turn ended.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from signal import SIGTERM
 
 from agentctl.adapters.plans import Command, LaunchRequest, StopPlan, resume_directory
 from agentctl.errors import Refused
+from agentctl.light_typing import Iterator
 from agentctl.system import jsonl
 from agentctl.system.jsonl import as_text
 from agentctl.truth.model import Observation

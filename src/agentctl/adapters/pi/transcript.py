@@ -9,9 +9,7 @@ there any error may be retried, except those that no version retries.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-from agentctl.light_typing import Any, NamedTuple
+from agentctl.light_typing import Any, Iterator, NamedTuple
 from agentctl.system import clock, files, jsonl
 from agentctl.system.files import Piece
 from agentctl.system.jsonl import as_text

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import argparse
 import time
-from collections.abc import Iterable
 
 from agentctl.cli.completion import SHELLS, script
 from agentctl.cli.parser import Parser
 from agentctl.errors import UsageError
+from agentctl.light_typing import Iterable
 from agentctl.sessions import query
 from agentctl.truth.survey import HistoryQuery
 

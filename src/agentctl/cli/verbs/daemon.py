@@ -7,14 +7,13 @@ import json
 import os
 import sys
 import time
-from collections.abc import Iterator, Mapping
 
 from agentctl import __version__, text
 from agentctl.cli.parser import Parser, add_json, parse_count, warn_if
 from agentctl.daemon_client import client, install, log, start, status, stop
 from agentctl.durations import format_age
 from agentctl.errors import AgentctlError, Gone, NoDaemon, NotFound
-from agentctl.light_typing import Any
+from agentctl.light_typing import Any, Iterator, Mapping
 from agentctl.paths import home_directory
 from agentctl.system.clock import parse_time
 from agentctl.wire import state as wire

@@ -9,14 +9,13 @@ import argparse
 import json
 import os
 import re
-from collections.abc import Iterator, Mapping, Sequence
 
 from agentctl import text
 from agentctl.cli.parser import Parser, add_common
 from agentctl.doctor import checks
 from agentctl.durations import parse_duration
 from agentctl.errors import UsageError
-from agentctl.light_typing import Any
+from agentctl.light_typing import Any, Iterator, Mapping, Sequence
 from agentctl.wire import doctor as wire
 from agentctl.wire.doctor import Finding
 

@@ -6,12 +6,12 @@ import argparse
 import json
 import os
 import sys
-from collections.abc import Iterator
 
 from agentctl import paths, text
 from agentctl.cli.parser import Parser, add_event_filters, add_json, parse_count
 from agentctl.daemon_client import start
 from agentctl.errors import NoDaemon
+from agentctl.light_typing import Iterator
 from agentctl.paths import home_directory
 from agentctl.state import journal
 from agentctl.truth.event import Event

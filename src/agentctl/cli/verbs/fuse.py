@@ -6,11 +6,10 @@ import argparse
 import json
 import os
 import time
-from collections.abc import Mapping, Sequence
 
 from agentctl.cli.parser import Parser, add_json
 from agentctl.durations import parse_duration
-from agentctl.light_typing import TYPE_CHECKING, Any
+from agentctl.light_typing import TYPE_CHECKING, Any, Mapping, Sequence
 
 if TYPE_CHECKING:
     from agentctl.state.fuses import Fuse, Moment

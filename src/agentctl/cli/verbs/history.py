@@ -5,11 +5,11 @@ from __future__ import annotations
 import argparse
 import json
 import os
-from collections.abc import Mapping
 
 from agentctl import paths, text
 from agentctl.cli.parser import Parser, add_event_filters, add_json, parse_count
 from agentctl.errors import NotFound
+from agentctl.light_typing import Mapping
 from agentctl.paths import home_directory
 from agentctl.state import journal
 from agentctl.truth.event import Event

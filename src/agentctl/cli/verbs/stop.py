@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-
 from agentctl.cli import answer
 from agentctl.cli.answer import Results, select_sessions
 from agentctl.cli.quick_words import COMMON, QuickWords
 from agentctl.durations import parse_duration
 from agentctl.json_text import encode
-from agentctl.light_typing import TYPE_CHECKING, Any
+from agentctl.light_typing import TYPE_CHECKING, Any, Iterable, Mapping
 from agentctl.sessions import query
 from agentctl.text import clean_line, cut
 from agentctl.truth.model import Session

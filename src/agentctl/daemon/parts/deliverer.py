@@ -12,7 +12,6 @@ import os
 import sqlite3
 import threading
 import time
-from collections.abc import Iterable, Mapping
 
 from agentctl import paths
 from agentctl.config import settings as config
@@ -21,7 +20,7 @@ from agentctl.config.settings import Config
 from agentctl.daemon.parts.worker import OpenDatabase, Worker
 from agentctl.deliver.policy import DAY, Result, Sender
 from agentctl.errors import AgentctlError, SourceError
-from agentctl.light_typing import Any
+from agentctl.light_typing import Any, Iterable, Mapping
 from agentctl.state import journal, outbox
 from agentctl.state.outbox import Delivery, Lane, LaneQueue
 from agentctl.truth.event import Event

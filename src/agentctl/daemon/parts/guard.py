@@ -6,10 +6,8 @@ beside the next one. A daemon whose socket alone is gone makes a new one.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from agentctl.daemon.parts.worker import Worker
-from agentctl.light_typing import Any
+from agentctl.light_typing import Any, Callable
 
 SLOW = 30.0  # seconds: then look anyway, for file systems without notifications (NFS)
 

@@ -13,9 +13,8 @@ import select
 import socket
 import threading
 import time
-from collections.abc import Callable, Container, Mapping
 
-from agentctl.light_typing import NamedTuple
+from agentctl.light_typing import Callable, Container, Mapping, NamedTuple
 from agentctl.system import sockets
 
 log = logging.getLogger("agentctl.daemon.parts.http")

@@ -7,12 +7,11 @@ import logging
 import os
 import threading
 import time
-from collections.abc import Callable, Container, Iterable, Mapping
 
 from agentctl.config import settings as config
 from agentctl.daemon.parts.http import HttpServer, Page, is_loopback
 from agentctl.errors import SourceError, TimedOut, UsageError
-from agentctl.light_typing import Any
+from agentctl.light_typing import Any, Callable, Container, Iterable, Mapping
 from agentctl.metrics import collect, exposition
 from agentctl.metrics.counters import EventCounters
 from agentctl.metrics.exposition import Family

@@ -14,14 +14,13 @@ import logging
 import sqlite3
 import threading
 import time
-from collections.abc import Mapping
 from contextlib import closing
 
 from agentctl import __version__
 from agentctl.config import settings as config
 from agentctl.daemon.bell import Bell
 from agentctl.errors import AgentctlError, Exhausted, SourceError, Temporary
-from agentctl.light_typing import Any
+from agentctl.light_typing import Any, Mapping
 from agentctl.state import db, journal, locks
 from agentctl.system import proc
 from agentctl.system.proc import ProcessIdentity

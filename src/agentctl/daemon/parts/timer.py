@@ -10,13 +10,12 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable
 
 from agentctl import paths
 from agentctl.daemon.parts.worker import Worker
 from agentctl.errors import AgentctlError
 from agentctl.fuses import fire
-from agentctl.light_typing import Any
+from agentctl.light_typing import Any, Callable
 from agentctl.state import fuses
 from agentctl.state.fuses import SET, Fuse
 from agentctl.system import sqlite

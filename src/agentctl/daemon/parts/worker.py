@@ -7,10 +7,9 @@ import logging
 import sqlite3
 import threading
 import time
-from collections.abc import Hashable, Iterable
 
 from agentctl.errors import Exhausted, SourceError
-from agentctl.light_typing import Any, Generic, TypeVar
+from agentctl.light_typing import Any, Generic, Hashable, Iterable, TypeVar
 from agentctl.state import db
 from agentctl.system.waiter import Waker, Watch
 

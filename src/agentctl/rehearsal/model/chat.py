@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping
 from typing import Any
 
+from agentctl.light_typing import Iterator, Mapping
 from agentctl.rehearsal.model.request import Item, Request, Tool, list_texts, make_request
 from agentctl.rehearsal.model.voice import FAULT, TOKENS_IN, TOKENS_OUT, Part, Voice, make_frame
 

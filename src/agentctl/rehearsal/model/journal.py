@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
+
+from agentctl.light_typing import Callable
 
 Kind = Literal["asked", "began", "held", "called", "answered", "refused", "dropped", "left"]
 KEPT_TEXT = 2000  # characters of the prompt that a note keeps

@@ -5,9 +5,9 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterator
 from typing import Any, Protocol
 
+from agentctl.light_typing import Callable, Iterator
 from agentctl.rehearsal.model.gates import Gates, Stopped
 from agentctl.rehearsal.model.journal import Journal, Kind
 from agentctl.rehearsal.model.reply import make_default

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
 from typing import Any
 
+from agentctl.light_typing import Mapping
 from agentctl.rehearsal.model.request import Request, is_agent_made
 from agentctl.rehearsal.model.script import strip_directives
 

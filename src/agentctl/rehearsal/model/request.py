@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
+
+from agentctl.light_typing import Iterable, Mapping
 
 # Texts that agents themselves write in the user's role: context, reminders, news about sub-agents.
 AGENT_MADE = (

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
+
+from agentctl.light_typing import Iterator
 
 DIRECTIVES = """\
 [[gate=NAME]]          stream a word every 0.2 s until NAME is opened

@@ -5,12 +5,11 @@ from __future__ import annotations
 import socket
 import sys
 import threading
-from collections.abc import Callable, Mapping
 from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, Self
 
-from agentctl.light_typing import NamedTuple
+from agentctl.light_typing import Callable, Mapping, NamedTuple
 from agentctl.rehearsal.model import anthropic, chat, responses
 from agentctl.rehearsal.model.connection import BadBody, HttpLine, read_body
 from agentctl.rehearsal.model.gates import Gates, Stopped

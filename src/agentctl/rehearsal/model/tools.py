@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from agentctl.light_typing import Mapping
 from agentctl.rehearsal.model.request import Tool
 from agentctl.rehearsal.model.script import BadScript, Call, Shell
 

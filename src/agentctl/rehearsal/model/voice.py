@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 import uuid
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from agentctl.light_typing import Mapping
 from agentctl.rehearsal.model.request import Tool
 
 THOUGHT = "Let me think about what was asked."

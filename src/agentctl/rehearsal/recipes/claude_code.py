@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
 
+from agentctl.light_typing import Mapping
 from agentctl.rehearsal.recipe import KEY, Place, Recipe, write_file
 
 

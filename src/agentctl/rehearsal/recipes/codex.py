@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
+from agentctl.light_typing import Mapping
 from agentctl.rehearsal.recipe import KEY, Place, Recipe, write_file
 
 # Without `disable_paste_burst`, Codex takes fast typing for pasted text, and the Enter after it for a
