@@ -173,7 +173,7 @@ class Bench:
         cost = self.meter.compare(commands, self.scale.slow_rounds)
         yield Row(
             f"list -a --since {SINCE_DAYS}d --json, {size}, warm",
-            cost["warm"].cpu * 1000, cost["stat"].cpu * 1000, 6,
+            cost["warm"].cpu * 1000, cost["stat"].cpu * 1000, 5,
         )  # fmt: skip
         commands = {
             "read": floor_program(environ, "read", str(history.home), since),
@@ -230,7 +230,7 @@ class Bench:
         took = serving.measure(self.meter, AGENTCTL, troupe.environ, blocks=blocks)
         self.notes.append(f"by the daemon: client {took.client:.1f} ms, daemon {took.daemon:.1f} ms")
         what = f"list through the daemon, {len(troupe.puppets)} live, both"
-        return Row(what, took.ours, took.bare, 5)
+        return Row(what, took.ours, took.bare, 4)
 
     def _answer(self, command: Command) -> dict[str, Any]:
         out, err = self.root / "answer.json", self.root / "answer.err"

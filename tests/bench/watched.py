@@ -11,9 +11,8 @@ from tests.bench.row import Row
 
 Flood = tuple[int, int, int]  # agents, changes a second of each, seconds
 MINUTE = 60_000  # milliseconds
-# What a minute of watching may cost, in bare interpreters. It is all wake-ups, which cost one virtual
-# machine twice what they cost another: 0.1 to 0.24 % of a core if all is quiet, else 0.2 to 0.4 %.
-QUIET, WORKING = 16, 26
+# A minute of watching may cost sixteen bare interpreters: 0.2 % of a core where one takes 7.5 ms.
+INTERPRETERS = 16
 
 
 def rows(
@@ -27,8 +26,8 @@ def rows(
 def _watching(root: Path, scale: watching.Scale, notes: list[str], floor: float) -> Iterator[Row]:
     costs = watching.in_a_room(root / "watch", scale)
     live, history = f"daemon, {scale.live} live", f"beside {scale.history} ended"
-    yield Row(f"{live}, all quiet, CPU in a minute", costs.quiet * MINUTE, floor, QUIET)
-    yield Row(f"{live}, one at work, CPU in a minute", costs.working * MINUTE, floor, WORKING)
+    yield Row(f"{live}, all quiet, CPU in a minute", costs.quiet * MINUTE, floor, INTERPRETERS)
+    yield Row(f"{live}, one at work, CPU in a minute", costs.working * MINUTE, floor, INTERPRETERS)
     yield Row(f"{live}, one at work, {history}", costs.laden * MINUTE, costs.working * MINUTE, 1.3)
     yield Row("memory of the daemon", costs.memory, None, 45, "MB")
     yield Row(f"memory of the daemon, {history}", costs.laden_memory, None, 45, "MB")
