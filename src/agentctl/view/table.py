@@ -35,10 +35,18 @@ def render(
     layout: Sequence[Column], rows: Sequence[Sequence[Cell]], columns: int, *, colour: bool
 ) -> list[str]:
     """Return lines of at most `columns`, the header first."""
-    clean = [_clean(row) for row in rows]
-    widths = _widths(layout, clean, columns)
     header = [Cell(column.title, "dim") for column in layout]
-    return [_line(row, widths, colour=colour) for row in (header, *clean)]
+    table = list(
+        zip(header, *map(_clean, rows), strict=True)
+    )  # by column: hundreds of rows, six columns
+    widths = _widths(layout, table, columns)
+    visible = [(cells, size) for cells, size in zip(table, widths, strict=True) if size]
+    last = len(visible) - 1
+    parts = [
+        _fit_column(cells, size, is_last=index == last, colour=colour)
+        for index, (cells, size) in enumerate(visible)
+    ]
+    return [(" " * GAP).join(line).rstrip() for line in zip(*parts, strict=True)]
 
 
 def _clean(row: Sequence[Cell]) -> Sequence[Cell]:
@@ -49,29 +57,32 @@ def _clean(row: Sequence[Cell]) -> Sequence[Cell]:
     return [cell._replace(text=clean_line(cell.text)) for cell in row]
 
 
-def _line(row: Sequence[Cell], widths: Sequence[int], *, colour: bool) -> str:
-    visible = [(cell, size) for cell, size in zip(row, widths, strict=True) if size]
-    last = len(visible) - 1
-    parts = []
-    for index, (cell, size) in enumerate(visible):
-        text = cell.text
-        if len(text) <= size and text.isascii():  # most cells
-            text = text if index == last else text.ljust(size)
-        else:
-            fit = cut_front if cell.keep_end else cut_middle if cell.keep_ends else cut
-            text = fit(text, size)
-            text = text if index == last else pad(text, size)
-        parts.append(paint(text, cell.colour, on=colour) if colour else text)
-    return (" " * GAP).join(parts).rstrip()
+def _fit_column(cells: Sequence[Cell], size: int, *, is_last: bool, colour: bool) -> list[str]:
+    """Return the texts in this width, coloured. Nothing follows the last column: it is not padded."""
+    texts = [cell.text for cell in cells]
+    if _widest(texts) > size or not "".join(texts).isascii():
+        texts = [_fit(cell, size, is_last=is_last) for cell in cells]
+    elif not is_last:
+        texts = [text.ljust(size) for text in texts]
+    if not colour:
+        return texts
+    return [paint(text, cell.colour, on=True) for text, cell in zip(texts, cells, strict=True)]
 
 
-def _widths(layout: Sequence[Column], rows: Sequence[Sequence[Cell]], columns: int) -> list[int]:
+def _fit(cell: Cell, size: int, *, is_last: bool) -> str:
+    cut_text = cut_front if cell.keep_end else cut_middle if cell.keep_ends else cut
+    text = cut_text(cell.text, size)
+    return text if is_last else pad(text, size)
+
+
+def _widest(texts: Sequence[str]) -> int:
+    return max(map(len if "".join(texts).isascii() else measure_width, texts))
+
+
+def _widths(layout: Sequence[Column], table: Sequence[Sequence[Cell]], columns: int) -> list[int]:
     """Return the natural widths if they fit. Otherwise shrink the widest columns first, down to their
     least; if that is not enough, drop columns. 0: dropped."""
-    natural = [
-        max(measure_width(column.title), *[measure_width(row[i].text) for row in rows], 0)
-        for i, column in enumerate(layout)
-    ]
+    natural = [_widest([cell.text for cell in cells]) for cells in table]
     least = [min(column.least, size) for column, size in zip(layout, natural, strict=True)]
     for i in sorted(range(len(layout)), key=lambda i: -layout[i].goes):
         if _total(least) <= columns or not layout[i].goes:
