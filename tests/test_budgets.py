@@ -116,6 +116,12 @@ def test_a_verb_on_a_live_session_imports_little_more_than_list(
     assert "agentctl.state.cache" not in by_verb  # no history was read
 
 
+@pytest.mark.parametrize("name", [name for name in PACKAGES if name != "demo"])
+def test_a_stop_plan_needs_no_parser(tmp_path: Path, name: str) -> None:
+    program = f"import sys, agentctl.adapters.{name}.start; print(*sys.modules, file=sys.stderr)"
+    assert not list_modules(tmp_path, program) & (TOO_DEAR | {"json", "re", "typing"})
+
+
 def list_modules_beside(stage: DemoStage, *words: str) -> set[str]:
     """Return the modules that a call imports. For a rehearsal of a neighbour it imports more: call again
     until there is none."""

@@ -7,9 +7,7 @@ knows neither -C nor -s itself. `exec` cannot name a thread.
 
 from __future__ import annotations
 
-import json
 import os
-import tomllib
 from signal import SIGINT, SIGTERM
 
 from agentctl.adapters.codex import agent
@@ -148,11 +146,15 @@ def _instructions(text: str, config: Record) -> Iterator[str]:
 
 def _toml(text: str) -> str:
     """Return a TOML string. Codex would silently take invalid TOML literally, with its quotes."""
+    import json  # a stop needs neither this nor tomllib
+
     return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 
 def _config(environ: Environ) -> Record:
     """Return the user's settings; empty if they cannot be read: Codex reports that itself."""
+    import tomllib
+
     root = codex_root(environ)
     try:
         return tomllib.loads(files.read_file(f"{root}/config.toml").data.decode()) if root else {}

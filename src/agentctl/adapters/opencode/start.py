@@ -7,15 +7,14 @@ model's first word. OpenCode believes PWD rather than its working directory.
 
 from __future__ import annotations
 
-import json
 import os
-import re
 from signal import SIGTERM
 
 from agentctl.adapters.opencode.argv import read_kind
 from agentctl.adapters.opencode.places import usual_database
 from agentctl.adapters.plans import Command, LaunchRequest, ReadId, StopPlan, resume_directory
 from agentctl.errors import Refused, UsageError
+from agentctl.json_text import encode
 from agentctl.light_typing import Iterator
 from agentctl.system import jsonl
 from agentctl.truth.look import Environ
@@ -23,12 +22,10 @@ from agentctl.truth.model import Observation
 
 # The log at its usual level in spite of the user's settings: else lines that we read are missing.
 OUTPUT = ("--format", "json", "--print-logs", "--log-level", "INFO")
-ID = r"(?P<id>ses_\w+)"
+ID = rb"(?P<id>ses_\w+)"
 # The session of a sub-agent has a parent.
-CREATED = re.compile(
-    rf"timestamp=\S+ level=INFO run=\w+ message=created id={ID} .*parentID=undefined".encode()
-)
-RESUMED = re.compile(rf"timestamp=\S+ level=INFO run=\w+ message=loop session\.id={ID} ".encode())
+CREATED = rb"timestamp=\S+ level=INFO run=\w+ message=created id=" + ID + rb" .*parentID=undefined"
+RESUMED = rb"timestamp=\S+ level=INFO run=\w+ message=loop session\.id=" + ID + rb" "
 INSTRUCTIONS = "instructions.md"
 SETTINGS = "OPENCODE_CONFIG_CONTENT"
 # With an unknown model or provider the error came 0.9 to 2.0 s after the session.
@@ -104,8 +101,10 @@ def read_resumed(line: bytes) -> str | None:
     return _read_id(RESUMED, line)
 
 
-def _read_id(log: re.Pattern[bytes], line: bytes) -> str | None:
-    if (match := log.match(line)) is not None:
+def _read_id(log: bytes, line: bytes) -> str | None:
+    import re  # a stop does without
+
+    if (match := re.match(log, line)) is not None:
         return match["id"].decode()
     event = (jsonl.parse_record(line) or {}) if line.startswith(b"{") and b'"sessionID"' in line else {}
     session = event.get("sessionID")
@@ -138,7 +137,7 @@ def _instructions_setting(request: LaunchRequest) -> Iterator[tuple[str, str]]:
     configured = settings.get("instructions")
     paths = configured if isinstance(configured, list) else []
     added = request.system_prompt_path(INSTRUCTIONS)
-    yield SETTINGS, json.dumps({**settings, "instructions": [*paths, added]})
+    yield SETTINGS, encode({**settings, "instructions": [*paths, added]})
 
 
 def _database_setting(transcript: str | None, environ: Environ) -> Iterator[tuple[str, str]]:
