@@ -11,8 +11,9 @@ from tests.bench.row import Row
 
 Flood = tuple[int, int, int]  # agents, changes a second of each, seconds
 MINUTE = 60_000  # milliseconds
-# A minute of watching may cost sixteen bare interpreters: 0.2 % of a core where one takes 7.5 ms.
-INTERPRETERS = 16
+# A minute of watching may cost this many bare interpreters. It takes 14 to 16.3, which is 0.18 to 0.21 %
+# of a core where one takes 7.8 ms.
+INTERPRETERS = 18
 
 
 def rows(
