@@ -1,13 +1,15 @@
 """Each change is reported once, with its evidence: of every agent, launched by us or not."""
 
+import json
 import os
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from agentctl import paths
-from agentctl.state import launch_writes
+from agentctl.state import launch_writes, launches
 from agentctl.system.proc import Process, ProcessIdentity
 from agentctl.testing import Puppet, Stage
 from agentctl.truth.event import Event
@@ -452,5 +454,28 @@ def test_a_look_rests_while_a_launch_without_a_session_ends(
         recorder.observer._look("pi")
         assert fresh == [False]
         recorder.until("session.stopped", puppet.identity.address)
+    finally:
+        recorder.observer.close()
+
+
+def test_the_end_of_a_launch_that_has_no_name_yet_waits_for_its_exit_code(demo: DemoStage) -> None:
+    """The agent ended before its launcher had recorded which session it ran."""
+    recorder = Recorder(demo)
+    notes = paths.database_file(demo.environ["AGENTCTL_HOME"])
+    try:
+        puppet = start_work(recorder)
+        note = Launch("1a", puppet.identity, adapter="demo", cwd=str(demo.work))
+        launch_writes.begin_launch(notes, note)
+        folder = Path(launches.launch_folder(notes, note.id))
+        folder.mkdir(parents=True, mode=0o700)
+        (folder / "exit").write_text(json.dumps({"code": -9, "at": time.time() + 1}))
+        puppet.kill()
+        looks = recorder.observer.looks
+        until(lambda: recorder.count_looks() > looks + 1, "its end is seen")
+        recorder.settle()
+        launch_writes.record_session(notes, note._replace(session_id=puppet.session_id))
+        stopped = recorder.until("session.stopped", puppet.session_id)
+        assert stopped.body["session"]["exit_code"] == -9
+        assert stopped.body["session"]["launch"]["id"] == "1a"
     finally:
         recorder.observer.close()

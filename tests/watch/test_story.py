@@ -315,3 +315,10 @@ def test_the_first_look_holds_nothing(evidence: tuple[Evidence, ...]) -> None:
 def test_the_end_of_a_launch_waits_for_its_exit_code() -> None:
     launch = Launch("l", ProcessIdentity("b", 1, 1))
     assert hold_seconds(session_of(GONE, launch=launch), report("running"), begun=True) == DOUBT
+
+
+def test_an_end_waits_for_a_launcher_that_may_have_started_it() -> None:
+    before = report("running")
+    assert hold_seconds(session_of(GONE), before, begun=True, launching=True) == DOUBT
+    assert hold_seconds(session_of(GONE), before, begun=True) == 0.0
+    assert hold_seconds(session_of(GONE), report("stopped"), begun=True, launching=True) == 0.0

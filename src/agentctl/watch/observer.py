@@ -11,9 +11,12 @@ from __future__ import annotations
 import os
 import time
 
+from agentctl import paths
 from agentctl.adapters.registry import find_adapters, first_files, load
+from agentctl.errors import SourceError
 from agentctl.light_typing import TYPE_CHECKING, Callable, Iterable, Mapping
 from agentctl.sessions import query
+from agentctl.state import launches
 from agentctl.system import proc
 from agentctl.system.inotify import POLL_INTERVAL
 from agentctl.system.proc import Process, ProcessIdentity
@@ -65,6 +68,7 @@ class Observer:
         self._last: dict[Key, Session] = {}  # as last seen alive
         self._doubted: dict[Key, float] = {}  # since when a change is held back
         self._asked_at = 0.0  # when the last survey began: its answers may be as old
+        self._launching: bool | None = None  # see `_is_launching`; None: not asked since that survey
         self._is_stopped = False
         self._began = 0.0  # the first look, by the time of day
         self._full_look_due = 0.0
@@ -261,7 +265,7 @@ class Observer:
         return events
 
     def _survey(self, adapter: str, history: HistoryQuery | None) -> Survey:
-        self._asked_at = time.monotonic()
+        self._asked_at, self._launching = time.monotonic(), None
         survey = query.survey_sessions(history, (adapter,), environ=self._environ, memory=self._memory)
         self.problems = [p for p in self.problems if p.adapter != adapter] + survey.problems
         return survey
@@ -327,11 +331,25 @@ class Observer:
         before = self._story.reports.get(key)
         if before is None and self._story.has_named_session(session):
             return []
-        seconds = hold_seconds(session, before, begun=self._story.is_begun)
+        is_end = session.verdict.status == "stopped" and session.launch is None
+        launching = is_end and self._is_launching()
+        seconds = hold_seconds(session, before, begun=self._story.is_begun, launching=launching)
         if seconds and self._asked_at < self._doubted.setdefault(key, time.monotonic()) + seconds:
             return []
         self._doubted.pop(key, None)
         return self._story.update(session, time.time(), writes)
+
+    def _is_launching(self) -> bool:
+        """Return True while a launcher is at work that has not recorded the session of its agent yet.
+        One answer for each survey, which may have found many ended sessions."""
+        if self._launching is None:
+            state = paths.state_directory(self._environ)
+            try:
+                rows = launches.read_launch_rows(paths.database_file(state)) if state else []
+            except SourceError:  # the survey reports it
+                rows = []
+            self._launching = any(row.session_id is None and row.finished_at is None for row in rows)
+        return self._launching
 
     def _is_hidden(self, key: Key) -> bool:
         """True if the process has not shown the session for longer than an agent takes to rewrite its

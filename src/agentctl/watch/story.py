@@ -254,9 +254,12 @@ def _ended_process(session: Session) -> str:
     return next(addresses, "").partition("/")[0]
 
 
-def hold_seconds(session: Session, before: Report | None, *, begun: bool) -> float:
+def hold_seconds(
+    session: Session, before: Report | None, *, begun: bool, launching: bool = False
+) -> float:
     """Return for how many seconds a change is held back until it is reported. `before`: the last report;
-    `begun`: the first look is over."""
+    `begun`: the first look is over; `launching`: a launcher has yet to record which session its agent
+    runs, which may be this one."""
     status, is_later = session.verdict.status, before is not None or begun
     is_unsure = status == "running" and session.verdict.activity == "unknown"
     if before is None and begun and session.observation.session_id is None:
@@ -274,7 +277,7 @@ def hold_seconds(session: Session, before: Report | None, *, begun: bool) -> flo
     if status == "waiting":
         is_at_start = session.verdict.waiting_for == "startup"
         return SETTLED_AFTER if is_later and is_derived(session) and not is_at_start else 0.0
-    is_ending = session.launch is not None and session.launch.exit is None
+    is_ending = launching if session.launch is None else session.launch.exit is None
     return DOUBT if status == "stopped" and is_ending else 0.0
 
 
