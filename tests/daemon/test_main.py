@@ -156,4 +156,4 @@ def test_the_error_names_the_obstacle(stage: DemoStage, obstacle: str) -> None:
     ran = agentctl_of(stage, "daemon", "start")
     assert ran.code != 0
     assert obstacle in ran.err
-    assert daemons_of(stage) == []
+    until(lambda: daemons_of(stage) == [], "it has ended after its report")
