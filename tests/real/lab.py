@@ -31,6 +31,7 @@ from tests.running import SOURCES, Ran, agentctl_in
 from tests.waiting import until
 
 Form = Callable[[str], list[str]]  # a prompt, as words of the command line
+LAST_OUTPUT = 2000  # bytes of each stream
 
 
 class Lab:
@@ -177,6 +178,14 @@ class Lab:
     def daemon_runs(self) -> bool:
         now = proc.find_process(self.daemon) if self.daemon is not None else None
         return now is not None and now.is_alive
+
+    def last_output(self) -> str:
+        """The end of what each headless agent has printed: why a play broke off."""
+        paths = sorted([*self.root.glob("err*"), *self.root.glob("out*")])
+        ends = (
+            (path.name, path.read_bytes()[-LAST_OUTPUT:].decode("utf-8", "replace")) for path in paths
+        )
+        return "".join(f"== {name}\n{end.rstrip()}\n" for name, end in ends if end.strip())
 
     def repository(self, directory: Path) -> Path:
         """A git repository with one commit, as people work in."""

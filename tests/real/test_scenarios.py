@@ -36,6 +36,10 @@ def lab() -> Iterator[Lab]:
 @pytest.mark.parametrize("title", PLAYED.plays if PLAYED else [])
 def test_agentctl_agrees_with_the_driver(lab: Lab, title: str) -> None:
     assert PLAYED is not None
-    PLAYED.plays[title](lab)
+    try:
+        PLAYED.plays[title](lab)
+    except Exception:
+        print(lab.last_output())
+        raise
     assert isinstance(lab.watcher, Listening)
     lab.watcher.check_journal()

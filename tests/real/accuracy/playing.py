@@ -65,7 +65,7 @@ def measure(pin: Pin, title: str, play: Play, tools: Sequence[Tool], root: Path)
         wait_for_events(take_record)
     except Exception as error:  # noqa: BLE001 - a broken play must not stop the others
         broken = "".join(traceback.format_exception_only(error)).strip()
-        print(traceback.format_exc(), file=sys.stderr)
+        print(f"{traceback.format_exc()}\n{lab.last_output()}", file=sys.stderr)
     finally:
         for sampler in samplers:
             sampler.stop()
