@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from agentctl.errors import Exhausted, Forbidden, Gone, Malformed, SourceError
-from agentctl.system import proc
+from agentctl.errors import Exhausted, Forbidden, Gone, SourceError
+from agentctl.system import proc, procfs
 from agentctl.system.proc import Process, ProcessIdentity, read_threads
 from agentctl.testing.player import wait_for_program
 from tests.waiting import until
@@ -73,7 +73,7 @@ def test_without_a_descriptor_there_is_no_table(
 ) -> None:
     """Without a descriptor a process would not be read, and count as ended. One that we may not read is
     skipped."""
-    read, failure = proc.read_stat, limit or Forbidden("proc:1", "hidepid=1")
+    read, failure = procfs.read_stat, limit or Forbidden("proc:1", "hidepid=1")
 
     def refuse_child(pid: int) -> bytes:
         if pid == sleeper.pid:
@@ -380,50 +380,6 @@ def test_new_processes_are_forks_and_execs() -> None:
     finally:
         child.communicate(timeout=20)
     assert list_new(before) == []
-
-
-def make_stat(state: bytes = b"S", flags: int = 0, threads: int = 1) -> bytes:
-    fields = [state, b"7", *[b"0"] * 4, b"%d" % flags, *[b"0"] * 10, b"%d" % threads, b"0", b"4711"]
-    return b"12 (a (b) c) " + b" ".join(fields)
-
-
-@pytest.mark.parametrize("raw", [b"", b"1 (x) S", b"no parentheses at all", b"1 (x) S 1 2 3"])
-def test_a_line_that_is_no_stat_is_malformed(raw: bytes) -> None:
-    with pytest.raises(Malformed):
-        proc.parse_stat(raw)
-
-
-def test_a_stat_line_of_an_old_kernel_has_no_exit_status() -> None:
-    stat = proc.parse_stat(make_stat(b"Z"))
-    assert (stat.comm, stat.state, stat.parent, stat.start) == ("a (b) c", "Z", 7, 4711)
-    assert (stat.exit_status, stat.layout) == (0, 0)
-
-
-def test_an_ending_process_has_the_flag() -> None:
-    assert proc.parse_stat(make_stat(flags=0x400100 | proc.EXITING)).is_ending
-    assert not proc.parse_stat(make_stat(flags=0x400100)).is_ending
-
-
-def test_the_number_of_threads_is_parsed() -> None:
-    assert proc.parse_stat(make_stat(threads=12)).threads == 12
-
-
-def test_an_entry_of_another_process_with_the_pid_is_gone() -> None:
-    me = proc.read_process(os.getpid(), proc.read_boot_id()).identity
-    with proc.Entry(me) as entry:
-        assert entry.read_owner()[0] == os.geteuid()
-    with pytest.raises(Gone), proc.Entry(ProcessIdentity(me.boot, me.pid, me.start + 1)):
-        pass
-
-
-def test_an_entry_of_an_ended_process_reads_nothing() -> None:
-    child = subprocess.Popen(["/bin/sleep", "60"])
-    identity = proc.read_process(child.pid, proc.read_boot_id()).identity
-    with proc.Entry(identity) as entry:
-        child.kill()
-        child.wait()
-        with pytest.raises(Gone):
-            entry.read("cmdline", 100)
 
 
 TWO_THREADS = """

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from agentctl.errors import Exhausted, Gone
-from agentctl.system import clock, proc, sqlite
+from agentctl.system import clock, proc, procfs, sqlite
 from agentctl.system.proc import Process
 from agentctl.truth import memory as module
 from agentctl.truth.look import Look
@@ -267,7 +267,7 @@ def test_a_process_is_the_same_with_and_without_memory(
 def test_without_a_descriptor_there_is_no_table(
     memory: Memory, child: subprocess.Popen[bytes], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    read = proc.read_stat
+    read = procfs.read_stat
 
     def refuse_child(pid: int) -> bytes:
         if pid == child.pid:

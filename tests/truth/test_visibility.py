@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from agentctl.system import mountinfo, proc
+from agentctl.system import mountinfo, proc, procfs
 from agentctl.system.mountinfo import Mount
 from agentctl.system.proc import INITIAL_PID_NAMESPACE, TICKS, Process
 from agentctl.truth import visibility
@@ -195,7 +195,7 @@ def test_layers_of_a_container_around_a_sandbox_may_be_shared(
     path = tmp_path / "uid_map"
     if ids is not None:
         path.write_text(ids)
-    monkeypatch.setattr(proc, "read_uid_map", lambda: proc.read_system_file(str(path)))
+    monkeypatch.setattr(proc, "read_uid_map", lambda: procfs.read_system_file(str(path)))
     view = make_view(make_mount("/", "/", "overlay"), namespace=CONTAINER)
     assert (view.find_obstacle("/home/me/x.jsonl", 1500.0, 2600.0) == "") is own
     assert view.find_obstacle("/home/me/x.jsonl", 2500.0, 2600.0) == ""
@@ -204,7 +204,7 @@ def test_layers_of_a_container_around_a_sandbox_may_be_shared(
 def test_layers_may_be_shared_where_our_user_map_cannot_be_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(proc, "read_uid_map", lambda: proc.read_system_file(str(tmp_path)))
+    monkeypatch.setattr(proc, "read_uid_map", lambda: procfs.read_system_file(str(tmp_path)))
     view = make_view(make_mount("/", "/", "overlay"), namespace=CONTAINER)
     assert "pid namespace" in view.find_obstacle("/home/me/x.jsonl", 1500.0, 2600.0)
 

@@ -11,7 +11,8 @@ import json
 from agentctl.errors import SourceError
 from agentctl.light_typing import NamedTuple
 from agentctl.system import files, proc
-from agentctl.system.proc import STAT_CAP, Entry, ProcessIdentity
+from agentctl.system.proc import ProcessIdentity
+from agentctl.system.procfs import STAT_CAP, Entry
 
 LOCK = "daemon.lock"
 _CAP = 1 << 14

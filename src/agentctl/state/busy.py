@@ -15,7 +15,8 @@ from agentctl.errors import SourceError, Temporary
 from agentctl.light_typing import Callable, NamedTuple
 from agentctl.system import files, proc
 from agentctl.system.file_holders import read_file_locks
-from agentctl.system.proc import Entry, ProcessIdentity
+from agentctl.system.proc import ProcessIdentity
+from agentctl.system.procfs import Entry
 
 SLICE = 1.0  # seconds of waiting before we look for the holder, and between two such looks
 BEAT = 0.005  # seconds between two tries

@@ -9,7 +9,8 @@ import os
 
 from agentctl.errors import Exhausted, Forbidden, Gone, SourceError
 from agentctl.light_typing import Iterable, Iterator, NamedTuple
-from agentctl.system.proc import Process, read_system_file
+from agentctl.system.proc import Process
+from agentctl.system.procfs import read_system_file
 
 LOCKS = "/proc/locks"
 # SQLite's log and its shared index: a process that only reads a database has these open to write.

@@ -6,7 +6,7 @@ import os
 
 from agentctl import paths
 from agentctl.light_typing import NamedTuple, Sequence
-from agentctl.system.proc import read_system_file
+from agentctl.system.procfs import read_system_file
 
 OWN = "/proc/self/mountinfo"
 

@@ -11,7 +11,8 @@ import os
 
 from agentctl.errors import Gone, Malformed
 from agentctl.light_typing import NamedTuple
-from agentctl.system.proc import STAT_CAP, Entry, ProcessIdentity
+from agentctl.system.proc import ProcessIdentity
+from agentctl.system.procfs import STAT_CAP, Entry
 
 STREAMS = ("fd/0", "fd/1", "fd/2")
 STEP = 8  # seconds

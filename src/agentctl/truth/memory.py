@@ -21,14 +21,12 @@ import os
 from agentctl.errors import Forbidden, Gone
 from agentctl.light_typing import TYPE_CHECKING, Any, Callable, Mapping, Protocol, TypeVar
 from agentctl.system import clock, files, proc, sqlite
-from agentctl.system.proc import (
+from agentctl.system.proc import TICKS, Process, ProcessIdentity
+from agentctl.system.procfs import (
     CHUNK,
     PAGE,
     STAT_CAP,
-    TICKS,
     Entry,
-    Process,
-    ProcessIdentity,
     Stat,
     parse_stat,
     read_stat,

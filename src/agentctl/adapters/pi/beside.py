@@ -13,7 +13,8 @@ after a turn, and in those after a key, the terminal alone shows nothing.
 from __future__ import annotations
 
 from agentctl.errors import SourceError
-from agentctl.system.proc import STAT_CAP, Process
+from agentctl.system.proc import Process
+from agentctl.system.procfs import STAT_CAP
 from agentctl.system.sockets import is_connected
 from agentctl.system.tty import STEP, Terminal, read_terminal, step_number
 from agentctl.truth.look import Look
