@@ -19,7 +19,7 @@ from typing import Any
 
 from agentctl.rehearsal import recipe, sandbox
 from agentctl.rehearsal.model.server import Model
-from agentctl.system import clock, proc
+from agentctl.system import clock, files, proc
 from agentctl.system.proc import ProcessIdentity
 from tests.ending import kill
 from tests.real.actor import PATIENCE, Actor, Body, make_prompt
@@ -31,7 +31,7 @@ from tests.running import SOURCES, Ran, agentctl_in
 from tests.waiting import until
 
 Form = Callable[[str], list[str]]  # a prompt, as words of the command line
-LAST_OUTPUT = 2000  # bytes of each stream
+LAST_OUTPUT = 2000  # bytes of each stream, about
 
 
 class Lab:
@@ -179,14 +179,6 @@ class Lab:
         now = proc.find_process(self.daemon) if self.daemon is not None else None
         return now is not None and now.is_alive
 
-    def last_output(self) -> str:
-        """The end of what each headless agent has printed: why a play broke off."""
-        paths = sorted([*self.root.glob("err*"), *self.root.glob("out*")])
-        ends = (
-            (path.name, path.read_bytes()[-LAST_OUTPUT:].decode("utf-8", "replace")) for path in paths
-        )
-        return "".join(f"== {name}\n{end.rstrip()}\n" for name, end in ends if end.strip())
-
     def repository(self, directory: Path) -> Path:
         """A git repository with one commit, as people work in."""
         directory.mkdir(parents=True, exist_ok=True)
@@ -214,6 +206,17 @@ class Lab:
         self.actors.append(actor)
         actor.unsettled(since=since)  # from now on it may be listed
         return actor
+
+
+def read_output(root: Path) -> str:
+    """Return the end of what each headless agent of the lab in this directory has printed: it may say
+    why a play broke off."""
+    ends = {path.name: _read_end(path) for path in sorted([*root.glob("err*"), *root.glob("out*")])}
+    return "".join(f"== {name}\n{end}\n" for name, end in ends.items() if end)
+
+
+def _read_end(path: Path) -> str:
+    return files.read_tail(str(path), LAST_OUTPUT).data.decode("utf-8", "replace").rstrip()
 
 
 def row_of(rows: list[dict[str, Any]], who: Who) -> dict[str, Any] | None:

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.real.asserting import Asserting
-from tests.real.lab import Lab
+from tests.real.lab import Lab, read_output
 from tests.real.listening import Listening
 from tests.real.pins import chosen
 from tests.real.scenarios import repertoire
@@ -31,15 +31,12 @@ def lab() -> Iterator[Lab]:
     lab.watcher = Listening(asserting, lab.journal, lambda: lab.daemon_runs)
     yield lab
     lab.close()
+    print(read_output(lab.root))  # pytest shows it if the play failed
 
 
 @pytest.mark.parametrize("title", PLAYED.plays if PLAYED else [])
 def test_agentctl_agrees_with_the_driver(lab: Lab, title: str) -> None:
     assert PLAYED is not None
-    try:
-        PLAYED.plays[title](lab)
-    except Exception:
-        print(lab.last_output())
-        raise
+    PLAYED.plays[title](lab)
     assert isinstance(lab.watcher, Listening)
     lab.watcher.check_journal()

@@ -27,7 +27,7 @@ from tests.real.accuracy.score import Judge
 from tests.real.accuracy.stream import LATE, Scorer
 from tests.real.accuracy.timeline import Timeline
 from tests.real.accuracy.tools import Tool, available
-from tests.real.lab import Lab
+from tests.real.lab import Lab, read_output
 from tests.real.listening import Listening
 from tests.real.pins import Pin, agents
 from tests.real.scenarios import Play, repertoire
@@ -65,7 +65,7 @@ def measure(pin: Pin, title: str, play: Play, tools: Sequence[Tool], root: Path)
         wait_for_events(take_record)
     except Exception as error:  # noqa: BLE001 - a broken play must not stop the others
         broken = "".join(traceback.format_exception_only(error)).strip()
-        print(f"{traceback.format_exc()}\n{lab.last_output()}", file=sys.stderr)
+        print(f"{traceback.format_exc()}\n{read_output(lab.root)}", file=sys.stderr)
     finally:
         for sampler in samplers:
             sampler.stop()

@@ -102,6 +102,15 @@ def met(tallies: Iterable[Tally], stream: Iterable[StreamCount] = ()) -> dict[st
     return bar
 
 
+def list_repeats(plays: Mapping[str, Sequence[Mapping[str, Any]]]) -> dict[str, list[str]]:
+    """Return the plays that were played again after the whole run, by agent."""
+    repeats = {
+        agent: [play["play"] for play in agent_plays if play.get("again")]
+        for agent, agent_plays in plays.items()
+    }
+    return {agent: titles for agent, titles in repeats.items() if titles}
+
+
 def _verdict(
     tallies: Mapping[str, Tally],
     stream: Mapping[str, StreamCount],
@@ -116,6 +125,10 @@ def _verdict(
         for play in agent_plays
         if play["broken"]
     ]
+    repeats = [
+        f"- played again, after the run that all others are from: {agent}, {', '.join(titles)}"
+        for agent, titles in list_repeats(plays).items()
+    ]
     count = sum(len(agent_plays) for agent_plays in plays.values())
     summary = (
         f"{count} plays, {total.samples} settled answers: {_percent(total)} right, {total.wrong} wrong, "
@@ -125,7 +138,7 @@ def _verdict(
     )
     if stream:
         summary += "\n\n" + _stream_summary(list(stream.values()))
-    return "## The bar\n\n" + summary + "\n\n" + "\n".join([*lines, *broken]) + "\n"
+    return "## The bar\n\n" + summary + "\n\n" + "\n".join([*lines, *broken, *repeats]) + "\n"
 
 
 def _states(tallies: Mapping[str, Tally]) -> str:

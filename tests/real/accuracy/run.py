@@ -3,7 +3,8 @@
     python -m tests.real.accuracy.run [AGENT…] [--reuse] [--play TITLE]… [--tool NAME]… [--into DIR]
 
 With a choice of agents, plays or tools nothing is published, unless --into says where; or with --reuse,
-which takes the other agents, and their other plays, from the last run, stored in build/accuracy/.
+which takes the other agents, and their other plays, from the last run, stored in build/accuracy/. The
+page then names the plays that were played again: it is not the result of one run any more.
 """
 
 from __future__ import annotations
@@ -62,14 +63,23 @@ def measure_or_reuse(pins: Sequence[Pin], options: argparse.Namespace) -> dict[s
             plays[pin.name] = json.loads(result_path(pin).read_text())
             continue
         new = measure(pin, words)
+        if options.reuse:
+            new = [{**play, "again": True} for play in new]
         if options.reuse and options.play and result_path(pin).exists():
-            again = {play["play"]: play for play in new}
-            new = [again.get(play["play"], play) for play in json.loads(result_path(pin).read_text())]
+            new = replace_plays(json.loads(result_path(pin).read_text()), new)
         plays[pin.name] = new
         if not options.tool and (options.reuse or not options.play):
             STORE.mkdir(parents=True, exist_ok=True)
             result_path(pin).write_text(json.dumps(new))
     return plays
+
+
+def replace_plays(
+    stored: Sequence[dict[str, Any]], new: Sequence[dict[str, Any]]
+) -> list[dict[str, Any]]:
+    """Return the stored plays, with the new one in place of each of the same title."""
+    by_title = {play["play"]: play for play in new}
+    return [by_title.get(play["play"], play) for play in stored]
 
 
 def about(pins: Sequence[Pin]) -> dict[str, Any]:
@@ -90,7 +100,7 @@ def publish(measured: dict[str, Any], into: Path) -> None:
     (into / "accuracy.md").write_text(report.page(measured))
     numbers = {
         "version": 1,
-        "run": measured["run"],
+        "run": {**measured["run"], "again": report.list_repeats(measured["agents"])},
         "stream": {agent: _numbers(findings) for agent, findings in measured["stream"].items()},
         "tools": {
             tool["name"]: {

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from tests.real.accuracy import report
+from tests.real.accuracy.run import replace_plays
 from tests.real.accuracy.tally import Counted, tally, wrongs
 
 RUN = {
@@ -86,3 +87,17 @@ def test_equal_faults_are_one_entry_with_their_number() -> None:
     late, early = make_finding("wrong", "idle", 0.9), make_finding("wrong", "idle", 0.6)
     (entry,) = wrongs([make_play(late, early), make_play(make_finding("right", "idle"))], "agentctl")
     assert (entry["truth"], entry["times"], entry["at"]) == ("idle", 2, 0.6)
+
+
+def test_the_page_names_the_plays_that_were_played_again() -> None:
+    stored = [
+        {**make_play(make_finding("wrong", "idle")), "play": "one"},
+        {**make_play(make_finding("right", "idle")), "play": "two"},
+    ]
+    new = {**make_play(make_finding("right", "idle")), "play": "one", "again": True}
+    plays = replace_plays(stored, [new])
+    assert plays == [new, stored[1]]
+    measured = {"run": RUN, "agents": {"codex": plays}, "tools": [], "absent": {}}
+    line = "- played again, after the run that all others are from: codex, one\n"
+    assert line in report.page(measured)
+    assert "played again" not in report.page({**measured, "agents": {"codex": stored}})
