@@ -30,7 +30,7 @@ def test_pairs(words: str, expected: list[tuple[str | None, str | None]]) -> Non
 
 
 def test_a_model_of_two_agents_is_ambiguous() -> None:
-    with pytest.raises(UsageError, match="which agent is --model m for"):
+    with pytest.raises(UsageError, match="--model m has no --adapter before it"):
         make_slots(_pairs("M=m A=a A=b"))
 
 

@@ -110,7 +110,7 @@ def default_adapter(settings: config.Config) -> str:
     if name is None:
         names = ", ".join(settings.agents)
         raise UsageError(
-            "which agent?", f"name one ({names}), or set defaults.adapter: agentctl config init"
+            "missing ADAPTER", f"one of {names}; or set defaults.adapter: agentctl config init"
         )
     return name
 

@@ -38,7 +38,7 @@ def make_slots(pairs: Sequence[tuple[str, str]]) -> tuple[Slot, ...]:
         return _multiply(Slot(adapters[0] if adapters else None), models)
     if pairs[0][0] == "model":
         raise UsageError(
-            f"which agent is --model {pairs[0][1]} for?",
+            f"--model {pairs[0][1]} has no --adapter before it",
             "with several agents, give --model after its --adapter",
         )
     slots: list[Slot] = []

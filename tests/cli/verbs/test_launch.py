@@ -254,7 +254,7 @@ def test_an_unknown_agent_is_refused(stage: DemoStage) -> None:
     assert "no adapter named 'nosuch'" in ran.err
     ran = agentctl_of(stage, "launch", "-p", "hang")
     assert ran.code == 2
-    assert "which agent?" in ran.err
+    assert "missing ADAPTER" in ran.err
 
 
 def test_a_module_of_our_name_where_it_works_is_not_run(stage: DemoStage) -> None:
