@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+import uuid
 from pathlib import Path
 
 import pytest
@@ -46,11 +47,12 @@ def test_loopback_answers_and_nothing_else_does() -> None:
 
 def test_tmp_is_its_own_except_for_the_directory_to_keep(tmp_path: Path) -> None:
     (tmp_path / "kept").write_text("here")
+    new = f"/tmp/{uuid.uuid4()}"
     result = run_in_sandbox(
-        f"print(open({str(tmp_path / 'kept')!r}).read()); open('/tmp/new', 'w')", keep=tmp_path
+        f"print(open({str(tmp_path / 'kept')!r}).read()); open({new!r}, 'w')", keep=tmp_path
     )
-    assert result.stdout.strip() == "here"
-    assert not os.path.exists("/tmp/new")
+    assert (result.returncode, result.stdout.strip()) == (0, "here")
+    assert not os.path.exists(new)
 
 
 def test_nothing_but_its_own_tmp_can_be_written(tmp_path: Path) -> None:
