@@ -1,8 +1,10 @@
 """Other programs' SQLite databases, opened `mode=ro`.
 
-Never `immutable=1`: it ignores the write-ahead log, which has the latest rows. `mode=ro` takes only a
-shared lock, writes no page and does not checkpoint; a busy writer makes us wait at most `PATIENCE`. A
-database in another mount namespace is read from a copy (`sqlite_copy`).
+Never `immutable=1`: it ignores the write-ahead log, which has the latest rows. `mode=ro` writes no page
+and does not checkpoint; a busy writer makes us wait at most `PATIENCE`. While a process has the database
+open, we take only shared locks. The first reader rebuilds the log's index under exclusive locks,
+and so do we: an OpenCode that starts in these milliseconds fails. A database in another mount namespace
+is read from a copy (`sqlite_copy`).
 
 The part of `sqlite3` in C is all that we use, and only when a database is opened. The rest of `sqlite3`
 converts dates, and imports `datetime` for it.
